@@ -30,7 +30,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test agreement test-portable check golden docs dist site bench bench-agent web verify-agents lock clean
+.PHONY: help setup tools demo test agreement test-portable check golden docs dist site bench bench-agent bench-all web verify-agents lock clean
 
 help: ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +79,9 @@ bench: $(READY) ## measure speed against the promised ratios
 
 bench-agent: $(READY) ## twenty small tasks through run and chat (MODEL=provider/model; without: prove the checks)
 	@$(BIN)/python benchmarks/agent/run.py $(MODEL) $(ARGS)
+
+bench-all: $(READY) ## measure everything of benchmarks/, long (ARGS=--install fetches what it is compared with; or names)
+	@$(BIN)/python benchmarks/every.py $(ARGS)
 
 web: ## build the page into the package (needs node and npm; the built page is part of the repository)
 	@cd web && npm install --no-save --no-audit --no-fund --silent && npm run --silent build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the action does (see ../action.yml): run a fleet, report it, compare two variants. Works outside of GitHub too:
-#   FLEET_PLAN=examples/fleet/plan.toml FLEET_COMPARE="shop:careful shop:hasty" deploy/action.sh
+#   FLEET_PLAN=examples/fleet/plan.toml FLEET_COMPARE="plan:careful plan:hasty" deploy/action.sh
 # Ends with the code of `harness fleet run` unless that is 0, else with that of `harness fleet compare`.
 set -uo pipefail
 

@@ -71,6 +71,7 @@ def test_the_table_has_ratios_and_says_where_a_run_was_stopped(peers: Any) -> No
 SMALLEST: dict[str, tuple[str, ...]] = {
     "calls": (),
     "counts": (str(FOLDER),),
+    "every": ("walks",),
     "fleet": ("--running", "1", "--cases", "2", "--runs", "1"),
     "formats": (),
     "gateway": (),
@@ -114,6 +115,23 @@ def test_every_program_works(name: str, tmp_path: Path) -> None:
         pytest.skip(done.stderr.strip().split("\n")[0])
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip()
+
+
+def test_all_together_are_all_programs_and_go_on_after_one_that_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = program(monkeypatch, "every")
+    assert set(every.names()) == {*SMALLEST} - {"every"}
+    ends = {"calls": (1, "broken"), "peers": (1, "agno is not installed")}
+    monkeypatch.setattr(every, "_run", lambda name, *_words: ends.get(name, (0, "")))
+    monkeypatch.setattr(sys, "argv", ["every.py", "calls", "peers", "walks"])
+    assert every.main() == 1
+    said = [line.split() for line in capsys.readouterr().out.splitlines()[-3:]]
+    assert [(words[0], words[1]) for words in said] == [
+        ("calls", "failed"),
+        ("peers", "left"),
+        ("walks", "0"),
+    ]
 
 
 def test_a_peer_that_is_not_installed_is_named_and_the_others_are_measured(

@@ -22,8 +22,22 @@ def test_without_questions_it_takes_what_it_would_propose(cli: CliMachine) -> No
     assert answer.code == 0
     assert written(cli) == {"default_agent": "native", "default_permissions": "ask"}
     assert "There is no key of a model here yet" in answer.err
+    assert "model:       none yet" in answer.err
+    assert "Next: get a key, then harness chat" in answer.err
     again = cli.call("init", "--yes")
     assert "says so already" in again.err
+
+
+def test_a_key_that_cannot_be_used_yet_says_why(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.models import registry
+
+    lacking = registry.Usability("groq", "Groq", is_usable=False, reason="pip install it")
+    monkeypatch.setattr(registry, "usable", lambda: [lacking])
+    monkeypatch.setattr(registry, "usual_model", lambda: "groq/some")
+    assert (
+        "There is a key for groq, but it cannot be used yet:\n  pip install it"
+        in cli.call("init", "--yes").err
+    )
 
 
 def test_options_are_not_asked_for_and_the_rest_of_the_file_stays(cli: CliMachine) -> None:

@@ -21,6 +21,18 @@ def test_the_list_shows_two_way_agents_and_what_the_others_need(
     assert cli.call("models", "list", "--providers").out == text[text.index("Providers") :]
 
 
+def test_what_many_lack_is_said_once(cli: CliMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.models import registry
+
+    rows = [
+        registry.Usability(name, name.upper(), is_usable=False, reason="pip install it") for name in "abc"
+    ]
+    monkeypatch.setattr(registry, "usable", lambda: rows)
+    assert cli.call("models", "list", "--providers").out.endswith(
+        "Not usable yet:\n  a, b, c\n    pip install it\n"
+    )
+
+
 def test_the_providers_are_there_for_programs(cli: CliMachine) -> None:
     rows = cli.call("models", "list", "--providers", "--json").data
     assert rows[0] == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -38,10 +39,10 @@ def _bash(script: Path, env: dict[str, str], *words: str) -> subprocess.Complete
 def test_the_action_reports_compares_and_fails_when_a_variant_is_worse(
     tmp_path: Path, env: dict[str, str]
 ) -> None:
+    script = (DEPLOY / "action.sh").read_text()
+    (example,) = re.findall(r"^#   (FLEET_.*) deploy/action\.sh$", script, re.MULTILINE)
     env |= {
-        "FLEET_PLAN": "examples/fleet/plan.toml",
-        "FLEET_NAME": "shop",
-        "FLEET_COMPARE": "shop:careful shop:hasty",
+        **dict(word.split("=", 1) for word in shlex.split(example)),
         "FLEET_MAX_DROP": "0.05",
         "GITHUB_STEP_SUMMARY": str(tmp_path / "step"),
         "GITHUB_OUTPUT": str(tmp_path / "outputs"),
@@ -53,7 +54,7 @@ def test_the_action_reports_compares_and_fails_when_a_variant_is_worse(
         *("events.ndjson", "report.txt", "report.html", "compare.txt", "summary.md")
     }
     summary = (tmp_path / "step").read_text()
-    assert summary.startswith("## Fleet shop\n\n```\n")
+    assert summary.startswith("## Fleet plan\n\n```\n")
     assert "careful" in summary
     assert "no clear winner" in summary
     assert (tmp_path / "outputs").read_text() == f"folder={folder}\nsummary={folder}/summary.md\n"

@@ -10,8 +10,9 @@ import argparse
 import os
 import shutil
 import sys
+import textwrap
 
-from harness.cli.console import Console, can_answer
+from harness.cli.console import Console, can_answer, screen_width
 from harness.config import cache_directory, load
 from harness.errors import UsageError
 
@@ -21,8 +22,9 @@ SCRIPT = "scripted/demo-fix"
 COMPARED_MODEL = "claude-sonnet-4-5"
 """What the tokens of the script would have cost: a model that most people know."""
 
+_WIDEST = 100
 INTRODUCTION = """\
-Here is a small project with a mistake in it, and an agent that will find it. Its files and commands are real, in
+Here is a small project with a mistake in it, and an agent that will find it. Its files and commands are real, in \
 {folder}. {model} The agent asks before it runs or changes anything: {answers}"""
 NEXT = """
 Everything is in the log. Now try:
@@ -53,7 +55,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     is_asked = can_answer() and not arguments.yes
     model = "A real model answers." if arguments.model else "Only the model is a script."
     answers = "you answer." if is_asked else "here each answer is yes."
-    write_text(INTRODUCTION.format(folder=_shown(folder), model=model, answers=answers) + "\n")
+    introduction = INTRODUCTION.format(folder=_shown(folder), model=model, answers=answers)
+    width = min(_WIDEST, screen_width(os.environ))
+    write_text(textwrap.fill(introduction, width, break_long_words=False, break_on_hyphens=False) + "\n")
     code = _let_it_work(folder, arguments.model, is_asked=is_asked)
     if code == 0:
         code = _harness("sessions", "diff", "last")

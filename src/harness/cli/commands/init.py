@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.config.own_file import OwnChange, change_own_file
+    from harness.contracts.request import OWN_AGENT
 
     open_questions = [name for name in ("agent", "model", "permissions") if getattr(arguments, name) is None]
     if open_questions and not arguments.yes and not is_terminal(0):
@@ -69,9 +70,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     ]
     path = change_own_file(changes) if changes else config.user_file()
     console.say(f"{path} {'is written' if changes else 'says so already'}.")
-    for key, value in (("agent", agent), ("model", model or "the agent's own"), ("permissions", permissions)):
+    shown_model = model or ("none yet" if agent == OWN_AGENT else "the agent's own")
+    for key, value in (("agent", agent), ("model", shown_model), ("permissions", permissions)):
         console.say(f"  {key + ':':<13}{value}")
-    console.say("Next: harness chat, or harness run -p 'what to do'")
+    has_model = agent != OWN_AGENT or bool(model or own.value(f"agents.{agent}.model"))
+    console.say(
+        f"Next: {'' if has_model else 'get a key, then '}harness chat, or harness run -p 'what to do'"
+    )
     return 0
 
 
@@ -102,13 +107,20 @@ def _model(arguments: argparse.Namespace, console: Console, agent: str) -> str:
     ]
     choices += [Proposal(row.reason, row.title) for row in ready if row.provider == LOCAL]
     if not choices:
-        console.say(
-            "There is no key of a model here yet: `harness models list` says which variables are read. The model stays open."
-        )
+        console.say(_why_no_model())
         return ""
     return _asked(
         "Which model does it ask? (or type provider/model)", choices, arguments, console, is_free=True
     )
+
+
+def _why_no_model() -> str:
+    from harness.models.registry import usable, usual_model
+
+    if keyed := usual_model().partition("/")[0]:
+        (reason,) = (row.reason for row in usable() if row.provider == keyed)
+        return f"There is a key for {keyed}, but it cannot be used yet:\n  {reason}"
+    return "There is no key of a model here yet: `harness models list` says which variables are read."
 
 
 def _permissions(arguments: argparse.Namespace, console: Console) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import textwrap
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console, number_of
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "model registry: list, resolve, path, update, fetch"
 DEFAULT_ACTION = "list"
+_ALIKE = 2
+"""When more providers lack the same, a package of all of them, it is said once."""
 ACTIONS = {
     "list": "list the short names, and the providers that can be used here",
     "resolve": "print the model id that an agent gets for a name",
@@ -98,7 +102,16 @@ def _provider_lines() -> list[str]:
     rows = usable()
     width = max(len(row.provider) for row in rows)
     ready = [f"  {row.provider:{width}}  {row.title} ({row.reason})" for row in rows if row.is_usable]
-    missing = [f"  {row.provider:{width}}  {row.title}: {row.reason}" for row in rows if not row.is_usable]
+    lacking = [row for row in rows if not row.is_usable]
+    shared = Counter(row.reason for row in lacking)
+    missing = [
+        f"  {row.provider:{width}}  {row.title}: {row.reason}"
+        for row in lacking
+        if shared[row.reason] <= _ALIKE
+    ]
+    for reason in [reason for reason, number in shared.items() if number > _ALIKE]:
+        names = ", ".join(row.provider for row in lacking if row.reason == reason)
+        missing += [*textwrap.wrap(names, 90, initial_indent="  ", subsequent_indent="  "), f"    {reason}"]
     return ["Providers that can be used here, as provider/model:", *ready, "", "Not usable yet:", *missing]
 
 
