@@ -173,3 +173,37 @@ def test_what_a_fork_has_copied_was_used_when_the_original_was(tmp_path: Path, i
     catalogue.read(sorted(catalogue.sessions(), key=lambda one: one.session_id, reverse=is_reversed))
     times = [row.at_ms for row in catalogue.usage.rows() if row.usage.input]
     assert times == [1794770652389, 1794770676893]
+
+
+def test_a_fork_of_kimi_counts_once(tmp_path: Path) -> None:
+    """It is a copy of the records, which name no model call, but the step that it was made in."""
+    sessions = tmp_path / "home" / ".kimi-code" / "sessions" / "wd_project"
+
+    def turn(number: int, *steps: str) -> list[dict[str, Any]]:
+        at_ms = 1_795_100_544_000 + number * 10_000
+        prompt = {"type": "turn.prompt", "time": at_ms, "input": [{"type": "text", "text": f"Turn {number}"}]}
+        records: list[dict[str, Any]] = [prompt]
+        for step in steps:
+            for kind in ("step.begin", "step.end"):
+                event = {"type": kind, "uuid": step}
+                records.append({"type": "context.append_loop_event", "time": at_ms, "event": event})
+                if kind == "step.begin":
+                    usage = {"inputOther": 100, "output": 11}
+                    records.append({"type": "usage.record", "time": at_ms, "usage": usage})
+        return [*records, {"type": "turn.ended", "time": at_ms + 500, "reason": "completed"}]
+
+    def store(name: str, *records: dict[str, Any]) -> None:
+        folder = sessions / name / "agents" / "main"
+        folder.mkdir(parents=True)
+        (folder / "wire.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    summed_up = {"type": "usage.record", "time": 1_795_100_549_000, "usage": {"inputOther": 1_000}}
+    common = [*turn(0, "a", "b"), summed_up]
+    store("session_1", *common, *turn(1, "c"))
+    store("session_2", *common, {"type": "forked", "time": 1_795_100_550_000}, *turn(2, "d"))
+    catalogue = Catalogue(str(tmp_path / "catalogue.sqlite"), load_all())
+    catalogue.refresh(Home(str(tmp_path / "home")))
+    catalogue.read(catalogue.sessions())
+    used = [row.usage for row in catalogue.usage.rows()]
+    assert sum(one.input or 0 for one in used) == 4 * 100 + 1_000
+    assert sum(one.output or 0 for one in used) == 4 * 11

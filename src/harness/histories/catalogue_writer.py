@@ -23,7 +23,7 @@ from harness.log.private_files import make_private_directory, open_private
 if TYPE_CHECKING:
     from harness.contracts.reading import Document, Reading, UsedTokens
     from harness.histories.catalogue_rows import CataloguedSession
-_VERSION = 8
+_VERSION = 9
 """A file of another version is deleted and rebuilt."""
 _TABLES = """
 CREATE TABLE sessions (

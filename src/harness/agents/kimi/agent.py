@@ -342,7 +342,8 @@ class KimiTranslator(PlainAnswer):
             cache_read=count_of(data.get("inputCacheRead")),
             cache_write=count_of(data.get("inputCacheCreation")),
         )
-        return [UsageDelta(usage=usage, model=text_of(record.get("model")))] if usage else ()
+        call_id, model = text_of(record.get("call")), text_of(record.get("model"))
+        return [UsageDelta(usage=usage, model=model, id=call_id)] if usage else ()
 
     def _goal(self, record: Record) -> Sequence[Event]:
         status_and_reason = (text_of(record.get("status")), text_of(record.get("reason")))

@@ -24,15 +24,16 @@ _CONSUMED = (
     "agent.message.appended",
     "agent.turn.ended",
     "agent.turn.started",
+    "forked",
     "llm.request",
     "llm.tools_snapshot",
     "metadata",
     "permission.set_mode",
+    "plan_mode.cancel",
     "plugin.session_start",
     "profile.bind",
     "prompt.completed",
     "runtime.set_binding",
-    "step/step.begin",
     "token_counting.measured",
     "token_counting.turn_recorded",
 )
@@ -48,6 +49,7 @@ class KimiRewording(Rewording):
         "context.append_message": "_message",
         "turn.ended": "_turn_ended",
         "usage.record": "_usage",
+        "step/step.begin": "_step_begin",
         "step/content.part": "_part",
         "step/tool.call": "_call",
         "step/tool.result": "_result",
@@ -60,6 +62,8 @@ class KimiRewording(Rewording):
         self._is_answered = False
         self._parts: list[Any] = []
         self._calls: list[Record] = []
+        self._step = ""
+        """A fork begins with copies of the records, by which the same step is known."""
 
     def kind(self, record: Record) -> str:
         kind = text_of(record.get("type"))
@@ -98,7 +102,12 @@ class KimiRewording(Rewording):
 
     def _usage(self, record: Record) -> None:
         self._flush()
-        self.put({"role": "meta", "type": "usage.record", "usage": record.get("usage"), "model": self.model})
+        call = self._step or f"at {record.get('time')}"  # a summary of the conversation is no step
+        about = {"usage": record.get("usage"), "model": self.model, "call": call}
+        self.put({"role": "meta", "type": "usage.record", **about})
+
+    def _step_begin(self, record: Record) -> None:
+        self._step = text_of(record_of(record.get("event")).get("uuid"))
 
     def _part(self, record: Record) -> None:
         self._parts.append(record_of(record.get("event")).get("part"))
@@ -117,6 +126,7 @@ class KimiRewording(Rewording):
 
     def _step_end(self, _record: Record) -> None:
         self._flush()
+        self._step = ""
 
     def _flush(self) -> None:
         """The stream has an answer as one record."""
