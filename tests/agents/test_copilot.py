@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from agent_runs import end_of, of, play, recorded
 from harness.agents.copilot.agent import AGENT, command
 from harness.contracts.request import Permissions, Request
@@ -187,6 +189,15 @@ def test_documented_records_that_no_recording_holds_are_known() -> None:
     assert of(Compacted, events) == [Compacted(before_tokens=9, after_tokens=2)]
     assert of(Warning, events) == [Warning(message="no", code="compaction_failed")]
     assert not of(Unknown, events)
+
+
+@pytest.mark.parametrize("is_success", [True, False])
+def test_a_compaction_has_used_what_it_says_also_when_it_was_given_up(is_success: bool) -> None:
+    used = {"model": "m", "inputTokens": 900, "cacheReadTokens": 200, "outputTokens": 11}
+    about = {"compactionAttemptId": "a", "compactionTokensUsed": used}
+    events = play("copilot", record("session.compaction_complete", success=is_success, **about))
+    (delta,) = of(UsageDelta, events)
+    assert (delta.id, delta.usage.input, delta.usage.cache_read, delta.usage.output) == ("a", 700, 200, 11)
 
 
 def test_plain_text_is_the_answer_of_a_run_that_was_asked_for_it() -> None:

@@ -300,12 +300,18 @@ class CopilotTranslator(CopilotCalls):
         return [Info(message=f"the model is now {text_of(data.get('newModel'))}", code="model_change")]
 
     def _compaction(self, record: Record) -> Sequence[Event]:
+        """It names its own model call, also where it was given up: no other record has that."""
         data = record_of(record.get("data"))
+        used = record_of(data.get("compactionTokensUsed"))
+        cached = count_of(used.get("cacheReadTokens")), count_of(used.get("cacheWriteTokens"))
+        own = besides(count_of(used.get("inputTokens")), *cached)
+        call = {**used, "inputTokens": own, "apiCallId": data.get("compactionAttemptId")}
+        out = self._usage({**record, "data": call}) if used else ()
         if data.get("success") is False:
             failure = text_of(data.get("error")) or "the context was not compacted"
-            return [Warning(message=failure, code="compaction_failed")]
+            return [*out, Warning(message=failure, code="compaction_failed")]
         before, after = count_of(data.get("preCompactionTokens")), count_of(data.get("postCompactionTokens"))
-        return [Compacted(before_tokens=before, after_tokens=after)]
+        return [*out, Compacted(before_tokens=before, after_tokens=after)]
 
     def _usage(self, record: Record) -> Sequence[Event]:
         """Not written by the versions that were seen; documented for the stream that it is part of."""
