@@ -336,6 +336,7 @@ _PIP, _NPM = "PyPI", "npm"
 _ORACLES = (
     ("`atif`", "ATIF 1.8", _PIP, "atif", "test_atif_view"),
     ("`otel`", "OTLP, as JSON and as protobuf", _PIP, "opentelemetry-proto", "test_otel_view"),
+    ("`--otlp`", "spans and metrics, as they are sent", _PIP, "opentelemetry-proto", "test_span_export"),
     ("`agui`", "AG-UI 1.0, each event", _PIP, "ag-ui-protocol", "test_agui_view"),
     ("`agui`", "AG-UI 1.0, the order of events", _NPM, "@ag-ui/client", "test_agui_client"),
     ("`/agui`", "AG-UI 1.0 over HTTP, interrupts and resume", _NPM, "@ag-ui/client", "test_agui_api"),
@@ -345,6 +346,8 @@ _ORACLES = (
     ("`/acp`", "ACP 1 over WebSocket and HTTP", _PIP, "agent-client-protocol", "test_acp_api"),
     ("`acp`", "ACP 1, each update", _PIP, "agent-client-protocol", "test_acp_view"),
     ("`acp`", "ACP 1 and the draft of 2, JSON Schema", _NPM, "@agentclientprotocol/sdk", "test_acp_view"),
+    ("`harness acp`", "ACP 1 over standard input", _PIP, "agent-client-protocol", "test_cli_acp"),
+    ("`harness mcp`", "MCP of 2026-07-28, and as before", _PIP, "mcp", "test_cli_mcp"),
 )
 _OF_EACH_AGENT = re.compile(r"^MOST_LOGS = (\d+)$", re.MULTILINE)
 

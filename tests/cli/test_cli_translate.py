@@ -107,3 +107,21 @@ def test_recordings_of_real_runs_lose_no_line(cli: CliMachine) -> None:
         answer = cli.call("translate", "--agent", agent, "--check", str(path), "-f", "log")
         assert answer.code == 0, answer.err
         assert answer.types[-1] == "Result"
+
+
+def test_a_document_in_a_standard_is_read_over_many_lines_and_a_stream_as_it_comes(cli: CliMachine) -> None:
+    steps = [
+        {"step_id": 1, "source": "user", "message": "What is here?"},
+        {"step_id": 2, "source": "agent", "message": "Nothing."},
+    ]
+    document = {"schema_version": "ATIF-v1.8", "agent": {"name": "otter", "version": "1"}, "steps": steps}
+    (cli.project / "trajectory.json").write_text(json.dumps(document, indent=2))
+    answer = cli.call("translate", "--from", "atif", "trajectory.json", "-f", "text")
+    assert (answer.code, answer.out.strip()) == (0, "Nothing.")
+    stream = 'data: {"type":"RUN_STARTED","threadId":"t","runId":"r"}\n\ndata: {"type":"TEXT_MESSAGE_CHUNK","delta":"Hi."}\n\n'
+    (cli.project / "stream.txt").write_text(stream)
+    answer = cli.call("translate", "--from", "agui", "stream.txt", "-f", "text", "--check")
+    assert (answer.code, answer.out.strip()) == (0, "Hi.")
+    answer = cli.call("translate", "--from", "agui", "--agent", "claude", "stream.txt")
+    assert answer.code == 2
+    assert "--from is instead of --agent" in answer.err

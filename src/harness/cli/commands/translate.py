@@ -1,6 +1,7 @@
 """Convert the output of an agent to any format, live: from a file or from standard input.
 
 some-agent --json "…" | harness translate --agent NAME
+harness translate --from agui stream.txt --format md
 """
 
 from __future__ import annotations
@@ -8,8 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from harness.cli import playback
 from harness.cli.console import Console, number_of
@@ -18,10 +23,14 @@ from harness.errors import UsageError
 from harness.log.ids import new_run_id
 
 if TYPE_CHECKING:
+    from harness.contracts.translator import Translator
     from harness.events import Event
     from harness.runs.pipeline import Pipeline
 
 SUMMARY = "convert recorded output of an agent to any format"
+STANDARDS = ("acp", "agui", "atif", "responses")
+"""The files of `protocols/standards`."""
+DOCUMENTS = frozenset(("atif", "responses"))
 _BLOCK_BYTES = 256 * 1024
 _STDIN = 0
 
@@ -29,21 +38,27 @@ _STDIN = 0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_text = "the agent that wrote it"
-    completes(add("-a", "--agent", required=True, metavar="NAME", help=help_text), "agents")
+    completes(add("-a", "--agent", default="", metavar="NAME", help=help_text), "agents")
+    add(
+        "--from",
+        dest="standard",
+        choices=STANDARDS,
+        help="the standard that it is in, whoever wrote it: lines of JSON, server-sent events, or a document",
+    )
     add("file", metavar="FILE", nargs="?", default="-", help="recorded standard output (default: -, stdin)")
     playback.add_arguments(parser)
     add("--check", action="store_true", help="show what became of each line; fail if one was lost")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.agents.registry import load
     from harness.runs.pipeline import Pipeline
 
-    agent = load(arguments.agent)
-    pipeline = Pipeline(agent.translator())
+    name, translator = _translator(arguments)
+    pipeline = Pipeline(translator)
     fd = _open(arguments.file)
     try:
-        playback.show(_events(pipeline, agent.name, fd), arguments, console, is_live=True)
+        blocks = _document(fd) if arguments.standard in DOCUMENTS else iter(partial(_read, fd), b"")
+        playback.show(_events(pipeline, name, blocks), arguments, console, is_live=True)
     finally:
         if fd != _STDIN:
             os.close(fd)
@@ -55,7 +70,30 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     return 1 if pipeline.lost else 0
 
 
-def _events(pipeline: Pipeline, agent_name: str, fd: int) -> Iterator[Sequence[Event]]:
+def _translator(arguments: argparse.Namespace) -> tuple[str, Translator]:
+    if bool(arguments.standard) == bool(arguments.agent):
+        missing = "the following arguments are required: -a/--agent, or --from"
+        raise UsageError("--from is instead of --agent" if arguments.agent else missing)
+    if arguments.standard:
+        return arguments.standard, import_module(
+            f"harness.protocols.standards.{arguments.standard}"
+        ).TRANSLATOR()
+    from harness.agents.registry import load
+
+    agent = load(arguments.agent)
+    return agent.name, agent.translator()
+
+
+def _document(fd: int) -> Iterator[bytes]:
+    """A JSON document over many lines as one line; what is none as it is."""
+    data = b"".join(iter(partial(_read, fd), b""))
+    try:
+        yield msgspec.json.encode(msgspec.json.decode(data)) + b"\n"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        yield data
+
+
+def _events(pipeline: Pipeline, agent_name: str, data: Iterable[bytes]) -> Iterator[Sequence[Event]]:
     """Stamped as in any log, though nothing is stored."""
     from harness.formats.json_lines import LineBlocks
     from harness.log.clock import new_clock
@@ -67,13 +105,13 @@ def _events(pipeline: Pipeline, agent_name: str, fd: int) -> Iterator[Sequence[E
     run_id = new_run_id(clock())
     hub = Hub(MemoryStore(), run_id, _Nowhere(), clock)
     source, follower = hub.source(run_id), hub.follower()
-    blocks = LineBlocks()
+    lines = LineBlocks()
     source.append(pipeline.feed(RawStart(at_ms=clock(), agent=agent_name)))
-    while data := _read(fd):
-        if block := blocks.feed(data):
+    for piece in data:
+        if block := lines.feed(piece):
             source.append(pipeline.feed(RawOutput(at_ms=clock(), stream="stdout", data=block)))
             yield follower.poll()
-    if rest := blocks.finish():
+    if rest := lines.finish():
         source.append(pipeline.feed(RawOutput(at_ms=clock(), stream="stdout", data=rest)))
     source.append(pipeline.feed(RawExit(at_ms=clock())))
     yield follower.poll()
