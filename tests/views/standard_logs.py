@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,12 +15,20 @@ from msgspec.structs import replace
 import recorded_runs
 import unusual_logs
 from changed_logs import MUTATIONS, Log, changed
+from harness.agents.registry import load
 from harness.events import Event
 from harness.log import codec
+from harness.log.raw import RawExit, RawOutput, RawStart
+from harness.protocols.standards import acp
+from harness.runs.pipeline import Pipeline
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "agents").glob("*/*/*/events.ndjson"))
 AGENTS = sorted({path.parents[2].name for path in RECORDINGS})
-GROUPS = [*AGENTS, "unusual", "changed"]
+TWO_WAY = sorted((Path(__file__).parents[1] / "recordings" / "two-way").glob("*/*/*.jsonl.gz"))
+"""Both sides of conversations with real agents: questions and answers, several turns, interrupts, kills."""
+HELD = {"claude": "claude", "codex-app-server": "codex", "pi-rpc": "pi"}
+"""Recordings of agents that are held in a protocol of their own. The others are of ACP."""
+GROUPS = [*AGENTS, "unusual", "changed", "live"]
 FIRST_MS = 1_794_769_890_000
 CHANGED = 160
 
@@ -37,7 +47,10 @@ def _decoded(path: Path) -> Iterator[Event]:
 
 def recording(path: Path) -> Log:
     """The golden events as a log has them."""
-    name = "-".join(path.parts[-4:-1])
+    return stamped(_decoded(path), "-".join(path.parts[-4:-1]))
+
+
+def stamped(events: Iterable[Event], name: str) -> Log:
     return [
         replace(
             event,
@@ -45,14 +58,34 @@ def recording(path: Path) -> Log:
             timestamp_ms=FIRST_MS + 37 * number,
             run_id=f"{event.run_id or 'top'}@{name}",
         )
-        for number, event in enumerate(_decoded(path))
+        for number, event in enumerate(events)
     ]
+
+
+def live(path: Path) -> Log:
+    """A recorded conversation as the log of one run."""
+    name = HELD.get(path.parents[1].name)
+    two_way = load(name).two_way if name else None
+    pipeline = Pipeline(two_way.translator() if two_way is not None else acp.TRANSLATOR())
+    events = [*pipeline.feed(RawStart(at_ms=1, agent=name or "acp"))]
+    for line in filter(None, gzip.decompress(path.read_bytes()).split(b"\n")):
+        entry = json.loads(line)
+        if isinstance(entry.get("msg"), dict) and entry["dir"] in (("out",) if name else ("in", "out")):
+            data = json.dumps(entry["msg"]).encode() + b"\n"
+            events += pipeline.feed(RawOutput(at_ms=2, stream="stdout", data=data))
+    events += pipeline.feed(RawExit(at_ms=3))
+    return stamped(events, "-".join(path.parts[-3:]))
 
 
 def logs(group: str) -> Iterator[tuple[str, Log]]:
     if group == "unusual":
         yield from unusual_logs.LOGS.items()
         yield "everything", list(everything())
+    elif group == "live":
+        for path in TWO_WAY:
+            agent = path.parents[1].name
+            if (agent in HELD or agent.startswith("acp")) and "same-script" not in path.name:
+                yield str(path), live(path)
     elif group == "changed":
         cases = random.Random(30).sample(recorded_runs.CASES, CHANGED)
         for number, case in enumerate(cases):

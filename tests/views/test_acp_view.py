@@ -101,6 +101,12 @@ def _diffs(update: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in content if one["type"] == "diff"] if isinstance(content, list) else []
 
 
+@on_each
+def test_the_python_package_takes_every_log(log: list[Event]) -> None:
+    for line in filter(None, shown("acp", *log).split("\n")):
+        acp.schema.SessionNotification.model_validate(json.loads(line)["params"])
+
+
 @on_recordings
 def test_the_python_package_takes_every_line_of_the_view(log: list[Event]) -> None:
     """Without notices and compaction, which it does not know, and which the view does not write."""
