@@ -112,6 +112,18 @@ def test_a_question_is_an_interrupt_and_a_late_answer_gets_what_came_of_it(serve
     assert refused(served, {"threadId": "t1", "runId": "r4", "resume": nothing}) == 400
 
 
+def test_the_next_request_may_follow_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_UNDO", "true")  # there is still work to do after the last word of a run
+    server = LiveServer(tmp_path)
+    server.endpoints = ["agui"]
+    agent = scripted(server, BASH, "Made.", "Two.")
+    with server.serving_now():
+        (asked,) = post(server, agent, "r1", message("make it"))[-1]["outcome"]["interrupts"]
+        resume = [{"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}]
+        assert text_of(post(server, agent, "r2", message("make it"), resume=resume)) == "Made."
+        assert text_of(post(server, agent, "r3", message("make it"), message("two", "u2"))) == "Two."
+
+
 def test_only_what_is_new_is_sent_also_after_a_restart(tmp_path: Path) -> None:
     server = LiveServer(tmp_path)
     server.endpoints = ["agui"]

@@ -129,7 +129,7 @@ class AgUiApi:
         files = tuple(file for message in new for file in message.files)
         command = Submit(prompt="\n\n".join(text for text in texts if text), attachments=files)
         await self._open(call.thread_id, agent, command)
-        if turn.is_busy:
+        if await turn.stays_busy():
             raise Conflict("the thread is being worked on", hint="wait until its run has ended")
         fold.name_next(call.thread_id, call.run_id)
         await turn.carry_out(command)

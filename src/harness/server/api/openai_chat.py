@@ -121,7 +121,7 @@ class OpenAiChat:
         fold = ChatFold(body.model)
         for event in turn.past():
             fold.feed(event)
-        if turn.is_busy:
+        if await turn.stays_busy():
             raise Conflict("this session is being worked on", hint="wait until it has ended")
         await turn.carry_out(command)
         stream = TurnStream(turn, fold, ends_chat)

@@ -112,7 +112,7 @@ class OpenAiResponses:
         turn, command = await self._conversations.found(session, backing, last_prompt(body.messages))
         for event in turn.past():
             fold.feed(event)
-        _check_idle(turn)
+        await _check_idle(turn)
         await turn.carry_out(command)
         return TurnStream(turn, fold, _is_end), turn
 
@@ -132,7 +132,7 @@ class OpenAiResponses:
             return TurnStream(turn, fold, _is_end, wires=wires), turn
         question, prompt = fold.question, last_prompt(body.messages)
         if question is None:
-            _check_idle(turn)
+            await _check_idle(turn)
             await turn.carry_out(prompt.command)
         elif question.kind in {"permission", "plan"}:
             raise UsageError(
@@ -173,8 +173,8 @@ def _answers(question: Relay | None, approvals: Sequence[PromptMessage]) -> list
     return commands[:1]
 
 
-def _check_idle(turn: ConversationTurn) -> None:
-    if turn.is_busy:
+async def _check_idle(turn: ConversationTurn) -> None:
+    if await turn.stays_busy():
         raise Conflict("this session is being worked on", hint="wait until it has ended")
 
 

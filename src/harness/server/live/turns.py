@@ -19,6 +19,7 @@ KEEP_ALIVE = b": keep-alive\n\n"
 _LOOKED_AFTER_S = 5.0
 _IDLE_LOOKS = 2
 """So often nothing may run and nothing come, until nothing is expected."""
+_END_LOOKS, _END_LOOK_S = 100, 0.02
 Wire = dict[str, Any]
 Answer = TypeVar("Answer")
 
@@ -53,6 +54,15 @@ class ConversationTurn:
     def is_busy(self) -> bool:
         status = self._channels.backend.status(self.log_id)
         return status.is_running or status.is_waiting or status.is_elsewhere
+
+    async def stays_busy(self) -> bool:
+        """A run that has said its last word takes a moment to be over: clients send the next request at once."""
+        for _ in range(_END_LOOKS):
+            status = self._channels.backend.status(self.log_id)
+            if not status.is_running or status.is_waiting:
+                break
+            await asyncio.sleep(_END_LOOK_S)
+        return self.is_busy
 
     async def events(self) -> AsyncIterator[Sequence[Event]]:
         """Nothing now and then, so that a client that has gone is noticed. Ends when nothing is expected any more."""
