@@ -79,6 +79,6 @@ def test_a_version_that_cannot_be_driven_is_not(tmp_path: Path) -> None:
 
 
 def test_one_name_stands_for_all_of_them() -> None:
-    assert len(TWO_WAY) == 11
+    assert len(TWO_WAY) == 12
     assert {*TWO_WAY} == {name for name in scenario_names() if load_scenario(name).person is not None}
     assert choose(["two-way", "two-way-plan"], is_quick=False) == TWO_WAY
