@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway_place import KEY, TURNS, Place, calls_of
+from harness.clients.formats import open_view
 from harness.contracts.request import GatewayOptions, Request
 from harness.errors import UsageError
 from harness.events import Error, ToolEnd, UsageDelta
@@ -17,6 +19,7 @@ from harness.runs import run_gateway
 from harness.runs.audit import check
 from harness.runs.replay_request import recorded_run
 from harness.runs.run import start
+from harness.stage import ViewOptions, feed_all
 
 
 def test_every_call_is_recorded_and_its_usage_is_the_providers(place: Place) -> None:
@@ -37,6 +40,24 @@ def test_every_call_is_recorded_and_its_usage_is_the_providers(place: Place) -> 
     assert (result.usage.input, result.usage.cache_read, result.usage.output) == (3000, 600, 150)
     assert result.stated is not None  # what the agent says of itself, and nothing twice
     assert result.stated.input == 1
+
+
+def test_each_step_of_a_trajectory_has_what_its_own_call_used(place: Place) -> None:
+    place.script(
+        [
+            [*TURNS[0], {"usage": {"input": 11, "output": 1, "cache_read": 0}}],
+            [TURNS[1], {"usage": {"input": 22, "output": 2, "cache_read": 0}}],
+            [TURNS[2], {"usage": {"input": 33, "output": 3, "cache_read": 0}}],
+        ]
+    )
+    _, events = place.run()
+    view = open_view("atif", ViewOptions())
+    document = json.loads(b"".join([*feed_all(view, events), *view.finish()]))
+    steps = [step for step in document["steps"] if step["source"] == "agent"]
+    metrics = [(step["metrics"]["prompt_tokens"], step["metrics"]["completion_tokens"]) for step in steps]
+    assert metrics == [(11, 1), (22, 2), (33, 3)]
+    assert [step["llm_call_count"] for step in steps] == [1, 1, 1]
+    assert document["final_metrics"]["total_prompt_tokens"] == 66
 
 
 def test_no_file_of_the_run_has_the_key_or_the_token(place: Place) -> None:

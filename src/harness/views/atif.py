@@ -18,6 +18,7 @@ from harness.events import (
     Event,
     Info,
     Message,
+    ModelCall,
     ReasoningDelta,
     Relay,
     RelayReply,
@@ -39,7 +40,7 @@ from harness.stage import ViewOptions
 
 VERSION = "ATIF-v1.8"
 _SHOWN = (
-    *(SessionStart, Message, TextDelta, ReasoningDelta, ToolStart, ToolEnd, UsageDelta),
+    *(SessionStart, Message, TextDelta, ReasoningDelta, ToolStart, ToolEnd, ModelCall, UsageDelta),
     *(Compacted, Error, Warning, Info, Unknown, Relay, RelayReply, StepStart, Result),
 )
 _IMAGES = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
@@ -114,6 +115,10 @@ class _Trajectory:
         self._has_result = False
         self._has_steps = False
         """Whether the log says where the calls of the model begin."""
+        self._model_calls: set[str] = set()
+        """Those that a gateway saw. It sees an answer before the agent says what it made of it."""
+        self._early: list[UsageDelta] = []
+        """What they used, of a step that has not begun."""
         self._totals: dict[str, Any] = {}
         self._notices: list[dict[str, Any]] = []
         self._result: Result | None = None
@@ -151,6 +156,8 @@ class _Trajectory:
                 self._call(event)
             case ToolEnd():
                 self._call_ended(event)
+            case ModelCall():
+                self._model_calls.add(event.id)
             case UsageDelta(counted=None):
                 self._spend(event)
             case Compacted():
@@ -180,6 +187,8 @@ class _Trajectory:
                 return
 
     def document(self) -> dict[str, Any]:
+        if self._early:
+            self._settle(self._last_step(self._early[0]))
         for step, positions, parts in self._agent_texts:
             texts = (self._texts[position] for position in positions)
             step["message"] = _content("\n\n".join(filter(None, texts)), parts)
@@ -258,7 +267,13 @@ class _Trajectory:
         """The step that the agent is at: a new one once results have come back."""
         if self._open is None or (self._has_result and not self._has_steps):
             self._open, self._has_result = self._step(event, "agent"), False
+        self._settle(self._open)
         return self._open
+
+    def _settle(self, step: dict[str, Any]) -> None:
+        early, self._early = self._early, []
+        for event in early:
+            self._charge(step, event)
 
     def _speak(self, event: Message | TextDelta) -> None:
         stream = (event.run_id, event.id)
@@ -305,9 +320,18 @@ class _Trajectory:
         step.setdefault("observation", {"results": []})["results"].append(_lean(result))
 
     def _spend(self, event: UsageDelta) -> None:
+        step = self._open
+        if event.id in self._model_calls and (step is None or self._has_result or "metrics" in step):
+            self._early.append(event)
+        else:
+            self._charge(step or self._last_step(event), event)
+
+    def _last_step(self, event: Event) -> dict[str, Any]:
+        last = next((each for each in reversed(self._steps) if each["source"] == "agent"), None)
+        return last or self._step(event, "agent")
+
+    def _charge(self, step: dict[str, Any], event: UsageDelta) -> None:
         usage = event.usage
-        step = self._open or next((each for each in reversed(self._steps) if each["source"] == "agent"), None)
-        step = step or self._step(event, "agent")
         metrics = step.setdefault("metrics", {})
         counts = {
             "prompt_tokens": _sum(usage.input, usage.cache_read, usage.cache_write),
