@@ -6,13 +6,21 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import small_agent
 from harness.agents.registry import load
+from harness.errors import UsageError
+from harness.events import ModelCall
+from harness.lab import parse_script
 from harness.lab.doctor_report import Finding
 from harness.lab.fixtures import load_fixture
+from harness.lab.offline_agent import OfflineAgent
 from harness.lab.scenario import Scenario, load_scenario, read_scenario, scenario_names
 from harness.lab.scenario_run import AgentUnderTest, run_scenario
+from harness.log.stores.files import FileStore
+from harness.runs.replay_request import recorded_tape, replay_request
+from harness.runs.run import start
 
 _SCENARIO = """
 title = "is recorded"
@@ -105,3 +113,23 @@ def test_a_conversation_is_held_and_played_again(tmp_path: Path) -> None:
     result, _ = run_scenario(tested, load_scenario("gateway-two-way"), str(tmp_path / "trial"), 60.0)
     assert [(one.kind, one.what) for one in result.findings] == []
     assert result.verdict == "verified"
+
+
+def test_a_tape_of_the_lab_can_be_replayed(tmp_path: Path) -> None:
+    program = str(Path(small_agent.install(tmp_path / "bin"), "claude"))
+    work, path = tmp_path / "work", str(tmp_path / "lab.tape")
+    work.mkdir()
+    script = parse_script({"turns": [{"call": "run", "command": "echo one"}, {"text": "Done."}]})
+    with OfflineAgent(
+        script, "claude", home=str(tmp_path / "home"), cwd=str(work), record_path=path
+    ) as offline:
+        store = FileStore(tmp_path / "sessions")
+        assert start(offline.request("Go.", binary=program), store=store).wait().text == "Done."
+    tape = recorded_tape(path)
+    with pytest.raises(UsageError, match="does not say what the agent was asked"):
+        replay_request(tape, cwd=str(work))
+    request = replace(replay_request(tape, cwd=str(work), prompt="Go."), binary=program, sealed="")
+    run = start(request, store=store)
+    assert run.wait().text == "Done."
+    calls = [event for event in run if isinstance(event, ModelCall)]
+    assert [(call.origin, call.differs) for call in calls] == [("recording", [])] * 2

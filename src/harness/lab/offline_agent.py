@@ -17,7 +17,7 @@ from harness.contracts.script import Script
 from harness.lab.fixtures import load_fixture
 from harness.lab.request_log import RequestEntry
 from harness.lab.script_run import ScriptRun
-from harness.lab.server import LabServer
+from harness.lab.server import LabServer, start_of_tape
 
 
 class OfflineAgent:
@@ -41,7 +41,11 @@ class OfflineAgent:
     ) -> None:
         self.agent = agent
         self.fixture: AgentFixture = load_fixture(agent)
-        self.server = LabServer(port=port, record_path=record_path, on_entry=on_entry)
+        places = {"cwd": os.path.abspath(cwd), "home": os.path.abspath(home)}
+        recorded_as = start_of_tape(agent, version=".".join(map(str, version)), **places)
+        self.server = LabServer(
+            port=port, record_path=record_path, recorded_as=recorded_as, on_entry=on_entry
+        )
         try:
             self.context = LabContext(
                 url=self.server.url,

@@ -46,8 +46,10 @@ class LabServer:
         *,
         port: int = 0,
         record_path: str = "",
+        recorded_as: RawStart | None = None,
         on_entry: Callable[[RequestEntry], object] | None = None,
     ) -> None:
+        """`recorded_as`: what the tape says of the agent that asks, where that is known."""
         self.log = RequestLog(on_entry)
         self._closing = threading.Event()
         self._answers = ScriptAnswers(script_run, self.log, self._closing)
@@ -66,7 +68,7 @@ class LabServer:
                 self._tape.close()
             raise
         if self._tape is not None:
-            self._tape.write([_start()])
+            self._tape.write([recorded_as or start_of_tape()])
         self.port = self._gateway.port
         self.url = self._gateway.url
 
@@ -107,6 +109,13 @@ class LabServer:
         self.close()
 
 
-def _start() -> RawStart:
-    now_ms = time.time_ns() // 1_000_000
-    return RawStart(at_ms=now_ms, agent="", recorder=__version__, gateway=RawGateway(mode="script"))
+def start_of_tape(agent: str = "", *, version: str = "", cwd: str = "", home: str = "") -> RawStart:
+    """How a tape begins. With the name of an agent it can be replayed."""
+    return RawStart(
+        at_ms=time.time_ns() // 1_000_000,
+        agent=agent,
+        version=version,
+        cwd=cwd,
+        recorder=__version__,
+        gateway=RawGateway(mode="script", home=home),
+    )

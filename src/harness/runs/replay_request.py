@@ -157,6 +157,10 @@ def replay_request(
             f"a tape does not say where it is played, and this one was recorded in {start.cwd or 'no folder'}",
             hint="name a folder with --cwd DIR",
         )
+    if prompt is None and not start.prompt:
+        raise UsageError(
+            f"{recorded.source} does not say what the agent was asked", hint="say it with --prompt TEXT"
+        )
     left_out = _NOT_FROM_STRANGERS if recorded.is_foreign else frozenset[str]()
     kept: dict[str, Any] = {name: start.request[name] for name in _KEPT if name in start.request}
     kept = {name: value for name, value in kept.items() if name not in left_out}
