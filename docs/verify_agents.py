@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import known_fields
+import verify_gateway
 import verify_hand_overs
 import verify_modes
 
@@ -273,6 +274,7 @@ def _page(results: list[tuple[Pin, dict[str, Any]]]) -> str:
     parts += _two_way(two_way, shown)
     parts.append("\n" + verify_modes.section().rstrip())
     parts.append("\n" + verify_hand_overs.section(verify_hand_overs.read_results()).rstrip())
+    parts.append("\n" + verify_gateway.section().rstrip())
     parts.append("\n## The scenarios\n")
     parts += [f"- `{name}`: {load_scenario(name).title}" for name in names]
     parts.append("\n## Every gap")

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gateway_place import KEY, TURNS, Place, calls_of
 from harness.clients.formats import open_view
@@ -17,8 +18,10 @@ from harness.errors import UsageError
 from harness.events import Error, ToolEnd, UsageDelta
 from harness.runs import run_gateway
 from harness.runs.audit import check
-from harness.runs.replay_request import recorded_run
+from harness.runs.replay_request import recorded_run, replay_request
 from harness.runs.run import start
+from harness.sandbox.ladder import best_wall
+from harness.sandbox.rungs import NAMESPACES
 from harness.stage import ViewOptions, feed_all
 
 
@@ -110,6 +113,21 @@ def test_a_replay_asks_nobody_and_says_nothing_where_nothing_differs(place: Plac
     assert {call.origin for call in calls_of(events)} == {"recording"}
     assert [what for call in calls_of(events) for what in call.differs] == []
     assert not any(isinstance(event, UsageDelta) for event in events)
+
+
+@pytest.mark.skipif(best_wall() is not NAMESPACES, reason="no namespaces here: allow user namespaces")
+def test_what_a_seal_puts_into_the_folder_is_no_difference(place: Place) -> None:
+    place.script([{"call": "run", "command": "ls -a; find . -maxdepth 1 | sort"}, {"text": "Done."}])
+    run, _ = place.run()
+    request = replay_request(recorded_run(place.store, run.id), options=GatewayOptions(is_strict=True))
+    played, events = place.run(request=replace(request, sealed="write"))
+    listed = [event.output for event in events if isinstance(event, ToolEnd)]
+    assert "harness.toml" in str(listed)  # it is seen in there
+    assert [what for call in calls_of(events) for what in call.differs] == []
+    assert played.wait().outcome == "completed"
+    (place.cwd / "harness.toml").write_text("")
+    _, events = place.run(request=replace(request, sealed="write"))
+    assert "harness.toml" in str([what for call in calls_of(events) for what in call.differs])
 
 
 def test_a_result_that_differs_is_told_at_its_step_and_ends_a_strict_replay(place: Place) -> None:

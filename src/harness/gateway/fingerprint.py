@@ -65,6 +65,8 @@ class MatchContext(msgspec.Struct, frozen=True, kw_only=True):
     """Regular expressions for what the agent itself puts into results: times, process ids."""
     reminders: tuple[str, ...] = ()
     """Further elements that the agent puts into what the user said."""
+    stand_ins: tuple[str, ...] = ()
+    """Names that only a wall around the program has made: lines that end with one, as in a listing, are not compared."""
 
 
 ANYWHERE = MatchContext()
@@ -122,6 +124,8 @@ class _Reading:
         self._conversation = said
         self._tags = (*REMINDERS, *context.reminders)
         self._noise = [re.compile(pattern) for pattern in context.result_noise]
+        names = "|".join(map(re.escape, context.stand_ins))
+        self._stand_in = re.compile(rf"(?:^|[\s/─])(?:{names})[/=|*]?\s*$") if names else None
         self._places = sorted(context.places, key=lambda pair: -len(pair[0]))
         self._said: list[Any] = []
         self._alike: list[Any] = []
@@ -190,14 +194,16 @@ class _Reading:
         text = item.value
         if item.role != "assistant":
             bare, around = without_elements(text, self._tags)
-            self._around += (f"after {len(self._said)}: {element}" for element in around)
+            self._around += (
+                f"after {len(self._said)}: {self._without_stand_ins(element)}" for element in around
+            )
             text = bare.strip()
         if text.strip():
             self._add(item.role, "text", text.strip())
 
     def _take_result(self, item: SaidItem) -> None:
         place = self._call_places.get(item.call_id, len(self._results))
-        text = as_text(item.value)
+        text = self._without_stand_ins(as_text(item.value))
         quiet = text
         for pattern in self._noise:
             quiet = pattern.sub("<noise>", quiet)
@@ -205,6 +211,11 @@ class _Reading:
         self._texts[place] = text
         self._said.append(["tool", "result"])
         self._alike.append(["tool", "result"])
+
+    def _without_stand_ins(self, text: str) -> str:
+        if self._stand_in is None:
+            return text
+        return "\n".join(line for line in text.split("\n") if not self._stand_in.search(line))
 
     def _add(self, role: str, kind: str, text: str, name: str = "") -> None:
         plain = self._named(text)

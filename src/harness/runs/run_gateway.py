@@ -36,6 +36,7 @@ from harness.process.invocation import Invocation
 from harness.runs.gateway_plan import GatewayPlan, filled
 from harness.runs.recorded_answers import RecordedAnswers
 from harness.runs.sealing import proxy_environment, seal_around
+from harness.sandbox.protected_paths import missing_names
 from harness.system.contract import system
 
 _SHORTEST_KEY = 8
@@ -219,6 +220,7 @@ class RunGateway:
             places=tuple(pair for pair in dict.fromkeys(places) if len(pair[0]) > 1),
             result_noise=pointing.result_noise,
             reminders=pointing.reminders,
+            stand_ins=_stand_ins(self._plan),
         )
 
     def _answerer(self, recording: Recording | None, context: MatchContext) -> Answerer:
@@ -288,8 +290,16 @@ def _recording(plan: GatewayPlan) -> Recording | None:
         places=tuple(dict.fromkeys(pair for start in starts for pair in _recorded_places(start))),
         result_noise=pointing.result_noise,
         reminders=pointing.reminders,
+        stand_ins=_stand_ins(plan),
     )
     return Recording(entries, context)
+
+
+def _stand_ins(plan: GatewayPlan) -> tuple[str, ...]:
+    """What a seal puts into the workspace, so that nothing is made there: a recorded run may have had no seal."""
+    if plan.seal is None or not plan.options.recording:
+        return ()
+    return missing_names(plan.asked.cwd)
 
 
 def _entries(options: GatewayOptions) -> list[RawEntry]:

@@ -114,6 +114,17 @@ def guards(surveyed: Survey) -> list[PathGuard]:
     return outermost
 
 
+def missing_names(root: str) -> tuple[str, ...]:
+    """The names of what is not there, and where a wall puts something so that it is not made."""
+    root = os.path.realpath(root)
+    paths = [guard.path for guard in guards(survey((root,)))]
+    return tuple(
+        os.path.basename(path)
+        for path in paths
+        if os.path.dirname(path) == root and not os.path.lexists(path)
+    )
+
+
 def _repository_guards(path: str, *, is_open: bool) -> Iterator[PathGuard]:
     inside = [os.path.join(path, name) for name in GUARDED]
     # Nothing can be mounted over a link; in a bare one stand-ins could be committed as files of the one around it;
