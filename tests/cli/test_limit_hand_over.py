@@ -26,8 +26,9 @@ def _full_codex(cli: CliMachine, *names: str) -> None:
 def test_the_first_agent_with_room_continues_what_was_said(cli: CliMachine) -> None:
     _full_codex(cli, "codex", "claude")
     cli.install("claude", before='echo "$@" > "$HOME/words"; cat > "$HOME/given"')
-    answer = cli.call(*_RUN)
+    answer = cli.call(*_RUN, "-o", str(cli.root / "out"))
     assert answer.code == 0, answer.err
+    assert (cli.root / "out").read_text() == answer.out  # of both runs
     assert "handed over to Claude Code, as a session of its own" in answer.err
     assert "usage limit was reached" in (cli.home / "given").read_text()
     assert "--resume" in (cli.home / "words").read_text()

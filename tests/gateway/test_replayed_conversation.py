@@ -170,8 +170,10 @@ def test_all_messages_of_a_conversation_are_played(
     log_id = _conversation(place, ["Go.", "Again."])
     monkeypatch.setenv("HARNESS_LOG_DIRECTORY", place.store.directory)
     asked = len(place.lab.requests)
-    assert main(["replay", log_id, "-f", "text"]) == 0
+    beside = place.folder / "out.txt"
+    assert main(["replay", log_id, "-f", "text", "-o", str(beside)]) == 0
     shown = capfd.readouterr()
+    assert beside.read_text() == shown.out
     assert "2 messages, 5 calls" in shown.err
     assert "Played to its end: 5 of 5 calls from the recording." in shown.err
     assert "difference" not in shown.err

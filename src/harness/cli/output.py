@@ -25,13 +25,19 @@ class ReaderGone(Exception):
 class OutputWriter:
     """Contract: after the reader has left, `write_pieces` raises ReaderGone, but the file still gets everything."""
 
-    def __init__(self, console: Console, tee_path: str = "", *, is_json: bool = False) -> None:
-        """`is_json`: what is written is JSON, which a terminal gets without characters that it would obey."""
+    def __init__(
+        self, console: Console, tee_path: str = "", *, is_json: bool = False, follows: bool = False
+    ) -> None:
+        """`is_json`: what is written is JSON, which a terminal gets without characters that it would obey.
+
+        `follows`: the file has the output of a run before, and gets more.
+        """
         self._console = console
         self._is_escaped = is_json and is_terminal(STDOUT)
         self._tee_path = tee_path
         self._is_refused = False
-        self._tee = self._open(tee_path) if tee_path else -1
+        start = os.O_APPEND if follows else os.O_TRUNC
+        self._tee = self._open(tee_path, start) if tee_path else -1
         self.ends_with_newline = True
 
     @property
@@ -65,9 +71,9 @@ class OutputWriter:
             os.close(self._tee)
             self._tee = -1
 
-    def _open(self, path: str) -> int:
+    def _open(self, path: str, start: int) -> int:
         try:
-            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | start, 0o666)
         except (OSError, ValueError) as error:
             self._warn("open", error)
             return -1

@@ -74,7 +74,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         for prompt in (request.prompt, *recorded.prompts[1:]):
             message = replace(request, prompt=prompt)
             code = carry_out(
-                message, arguments, settings, console, on_end=runs.append, conversation=conversation
+                message,
+                arguments,
+                settings,
+                console,
+                on_end=runs.append,
+                conversation=conversation,
+                follows=bool(runs),
             )
             if code == exit_codes.READER_GONE or not runs or _is_over(runs[-1]):
                 break

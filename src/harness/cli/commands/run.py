@@ -190,7 +190,7 @@ def _with_waits(request: Request, arguments: argparse.Namespace, settings: Setti
             following = others.next_request(run, request)
         if following is None:
             return code
-        code = carry_out(following, arguments, settings, console, on_end=wait.note)
+        code = carry_out(following, arguments, settings, console, on_end=wait.note, follows=True)
 
 
 def carry_out(
@@ -200,8 +200,13 @@ def carry_out(
     console: Console,
     on_end: Callable[[Run], object] | None = None,
     conversation: ProgramConversation | None = None,
+    *,
+    follows: bool = False,
 ) -> int:
-    """Start the run and show it as the options say, or with `--dry-run` only its command line."""
+    """Start the run and show it as the options say, or with `--dry-run` only its command line.
+
+    `follows`: it continues one that was shown.
+    """
     from harness.cli import preferences
     from harness.cli.live import RunDisplay, run_and_show
     from harness.clients import formats
@@ -219,7 +224,7 @@ def carry_out(
         width=width_of(STDOUT, os.environ),
         live=can_erase(STDOUT, os.environ),
     )
-    output = OutputWriter(console, arguments.output_file, is_json=view in formats.JSON)
+    output = OutputWriter(console, arguments.output_file, is_json=view in formats.JSON, follows=follows)
     request = _with_folder_settings(request, console)
     showing = RunDisplay(view, options, output, console, on_terminal)
     store = preferences.open_store(settings)
