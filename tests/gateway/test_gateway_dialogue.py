@@ -24,6 +24,7 @@ from harness.log.store import read_all
 from harness.runs.audit import check
 from harness.runs.launch import prepare
 from harness.runs.program_conversation import ProgramConversation
+from harness.runs.replay_request import recorded_run, replay_request
 from harness.runs.run import start
 from harness.session.config import CommandAgent
 
@@ -183,3 +184,29 @@ def test_the_settings_may_put_a_gateway_before_every_program(
     assert ("ANTHROPIC_API_KEY" in launch.invocation.env) == has_key
     if has_key:
         assert (launch.invocation.env["ANTHROPIC_API_KEY"] == KEY) == (expected is None)
+
+
+def test_a_thread_of_a_harness_can_begin_at_a_step_of_a_recorded_run(place: Place) -> None:
+    run, _ = place.run()
+    request = replay_request(recorded_run(place.store, run.id), options=GatewayOptions(fork_at=2))
+    assert request.gateway is not None
+    asked = len(place.lab.requests)
+    place.script([*TURNS[:2], {"text": "Another end."}, {"text": "And on."}])
+    answers = asyncio.run(_forked(place, request.gateway))
+    assert answers == ["Another end.", "And on."]  # the model that goes on is there for the next message, too
+    assert len(place.lab.requests) - asked == 2
+
+
+async def _forked(place: Place, gateway: GatewayOptions) -> list[str]:
+    async with Harness(
+        id="h",
+        modes=[Mode(id="build")],
+        storage=place.store,
+        agent=CommandAgent(name="claude", permissions="full-access", gateway=gateway),
+        cwd=str(place.cwd),
+    ) as harness:
+        thread = await harness.session.thread.create()
+        await harness.session.send_message(content="Go.")
+        await harness.session.send_message(content="More.")
+        log_id = thread.id
+    return [event.text for event in read_all(place.store, log_id) if isinstance(event, Result)]
