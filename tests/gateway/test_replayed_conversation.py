@@ -73,6 +73,17 @@ def test_what_a_person_refused_is_refused_in_the_replay_too(place: Place, allowe
     assert [what for call in calls_of(again) for what in call.differs] == []
 
 
+def test_after_a_fork_what_was_allowed_once_is_asked_about(place: Place) -> None:
+    place.script(COMMAND)
+    made = place.cwd / "made.txt"
+    run, _ = _asked(place, allowed=True)
+    made.unlink()
+    forked, events = place.replay(run, fork_at=0)  # the same call, by a model
+    assert [call.origin for call in calls_of(events)][:1] == ["provider"]
+    assert forked.wait().outcome == "completed"
+    assert not made.exists()
+
+
 def test_what_was_refused_is_refused_when_a_tape_is_played(place: Place, tmp_path: Path) -> None:
     place.script(COMMAND)
     run, _ = _asked(place, allowed=False)

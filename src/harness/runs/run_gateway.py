@@ -174,8 +174,10 @@ class RunGateway:
         self.spending = None
 
     def recorded_answer(self, relay: Relay) -> RelayReply | None:
-        """How a question was answered in the recording; None: it was not asked there, or this is no replay."""
-        return None if self._answers is None else self._answers.answer(relay)
+        """How a question was answered in the recording; None: it was not asked there, or a model makes the calls now."""
+        if self._answers is None or self.played is None or self.played.forked_after is not None:
+            return None
+        return self._answers.answer(relay)
 
     def refusal(self, call: GatewayCall) -> str:
         """Contract: `Spending`, that of the run that is open."""
