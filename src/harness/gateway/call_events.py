@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from datetime import UTC, datetime
 
-from harness.events import Event, ModelCall, UsageDelta
+from harness.events import Event, ModelCall, RateLimits, UsageDelta
+from harness.formats.limit_windows import StatedWindows, header_windows
 from harness.gateway.bodies import inflated
-from harness.log.raw import RawCall, RawRequest
+from harness.log.raw import RawCall, RawRequest, RawResponse
 from harness.models.wires.wire import AnswerEnd, all_wires, events_of
 
 _PAID = ("provider", "translated", "script")
@@ -18,6 +20,7 @@ class CallEvents:
 
     def __init__(self) -> None:
         self._open: dict[int, RawRequest] = {}
+        self._windows = StatedWindows()
 
     def feed(self, entry: RawCall) -> list[Event]:
         if isinstance(entry, RawRequest):
@@ -49,9 +52,18 @@ class CallEvents:
             usage=end.usage,
             differs=entry.differs,
         )
-        if end.usage is None or entry.origin not in _PAID:
+        if entry.origin not in _PAID:
             return [call]
-        return [call, UsageDelta(id=call_id, model=model, usage=end.usage)]
+        used = [UsageDelta(id=call_id, model=model, usage=end.usage)] if end.usage is not None else []
+        return [call, *used, *self._limits(entry)]
+
+    def _limits(self, entry: RawResponse) -> list[RateLimits]:
+        """What the provider says of the windows of a subscription, where the agent passes it on or not."""
+        try:
+            now = datetime.fromtimestamp(entry.at_ms / 1000, UTC)
+        except (ValueError, OverflowError, OSError):  # of a record that somebody has changed
+            return []
+        return self._windows.take(header_windows(entry.headers, now))
 
     def _end(self, wire: str, data: bytes) -> AnswerEnd:
         try:

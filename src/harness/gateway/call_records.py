@@ -23,7 +23,7 @@ _SECRET_PARAMETERS = frozenset(("access_token", "api_key", "key", "token"))
 _SHOWN_HEADERS = re.compile(
     r"accept|content-(type|encoding|length)|cache-control|user-agent|originator|version|x-app|x-stainless-.*"
     r"|anthropic-(version|beta|ratelimit-.*)|openai-(beta|version|processing-ms|model)|x-ratelimit-.*|retry-after(-ms)?"
-    r"|(x-)?request-id|x-should-retry|x-goog-api-client|transfer-encoding|date"
+    r"|x-codex-(primary|secondary)-[a-z-]+|(x-)?request-id|x-should-retry|x-goog-api-client|transfer-encoding|date"
 )
 """Everything else may say who somebody is."""
 _ACCOUNT = re.compile(rb'("user_id"\s*:\s*")(?:[^"\\]|\\.){1,2000}"')
