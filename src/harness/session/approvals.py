@@ -22,6 +22,7 @@ from harness.questions.permissions import proposed_call
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
 from harness.session.checks import check_context, checked_limits
+from harness.session.completion import hides
 from harness.session.config import RequestContext, check_event
 from harness.session.outputs import Output, Value, WantedOutput
 from harness.session.parking import ParkingRules
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _DECISIONS = ("approve", "decline", "always_allow", "always_allow_category")
 
 
+@hides("is_armed", "pending")
 class Approvals:
     """`session.approval`: tool calls that wait for permission."""
 
@@ -119,6 +121,7 @@ class Approvals:
         return self._session.permissions.verdict(proposed_call(relay.tool_name, arguments)).is_lasting
 
 
+@hides("check", "give", "resolve_tool_call_id")
 class Suspensions:
     """`session.suspensions`: tool calls that wait for data: the answer to a question, the review of a plan."""
 
@@ -230,6 +233,7 @@ class SessionAnswers:
         return self._session.suspensions.give(data, call_id)
 
 
+@hides("dequeue", "requeue", "submit")
 class FollowUps:
     """`session.follow_ups`: messages that wait for the end of the run."""
 
@@ -278,6 +282,7 @@ class FollowUps:
         await self._runs.drain()
 
 
+@hides("compact", "continues_by_itself", "has_background", "join", "next_operation")
 class RunState:
     """`session.run`: the current run."""
 
@@ -399,6 +404,7 @@ class StreamState:
         return f"{session.agent.name}:{session.identity.get_resource_id()}:{thread_id}"
 
 
+@hides("restore_tasks")
 class SessionDisplay:
     """`session.display_state`: everything that a user interface shows of the thread."""
 

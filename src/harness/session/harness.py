@@ -24,6 +24,7 @@ from harness.log.store import Store
 from harness.session.approvals import StreamState
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
 from harness.session.checks import check_text, checked, checked_limits
+from harness.session.completion import hides
 from harness.session.config import (
     AgentInput,
     BackingAgent,
@@ -113,6 +114,7 @@ class MemoryThreads(ThreadMethods):
         await self._core.thread.delete(thread_id=thread_id)
 
 
+@hides("internals")
 class Harness(SessionMethods[State], ThreadMethods):
     """Agents of any kind with threads, modes, state, permissions and memory around them.
 

@@ -12,6 +12,7 @@ from harness.errors import UsageError
 from harness.events import Event, MemoryModelChanged, ModeChanged, ModelChanged, SubagentModelChanged
 from harness.events.memory import Noting
 from harness.session.checks import check_text
+from harness.session.completion import hides
 from harness.session.config import Mode
 from harness.session.harness_parts import HarnessParts
 from harness.session.state import SessionState
@@ -48,6 +49,7 @@ class Choices(NamedTuple):
     append: Callable[[Event], object]
 
 
+@hides("change", "enter")
 class ModeSelection:
     """`session.mode`: the current mode, and how to change it."""
 
@@ -87,6 +89,7 @@ class ModeSelection:
         return previous
 
 
+@hides("resolve_for_mode", "save_for_mode", "select")
 class ModelSelection:
     """`session.model`: the current model, and how to change it."""
 

@@ -45,6 +45,7 @@ from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.submit_plan import SubmitPlanTool
 from harness.session.builtin.tasks import TaskTool
+from harness.session.completion import hides
 from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
 from harness.session.memory.recall import RecallTool
 from harness.session.outputs import FinalAnswerTool
@@ -141,6 +142,25 @@ def check_resolver(resolver: CategoryResolver | None) -> None:
         )
 
 
+@hides(
+    "access",
+    "as_rules",
+    "decide",
+    "denial",
+    "folder",
+    "grant",
+    "grant_rules",
+    "is_denied",
+    "narrows",
+    "of",
+    "on_grants",
+    "own_rules",
+    "settings",
+    "standing",
+    "verdict",
+    "verdict_on",
+    "work_in",
+)
 class SessionPermissions:
     """`session.permissions`: rules, which are stored with the state, and grants, which end with the session."""
 

@@ -12,6 +12,7 @@ from harness.folds.session.events import TokenUsage
 from harness.folds.session.usage import NOTHING_USED, read_usage, usage_of
 from harness.log.hub import Hub
 from harness.session.bus import Bus
+from harness.session.completion import hides
 from harness.session.config import BackingAgent, CommandAgent
 from harness.session.services import Workspace
 from harness.session.session_core import SessionCore
@@ -19,6 +20,7 @@ from harness.session.session_methods import SessionMethods
 from harness.session.state import State
 
 
+@hides("internals")
 class Session(SessionMethods[State]):
     """A conversation of one user, made by `Harness.create_session`; the harness's own is `harness.session`.
 

@@ -33,6 +33,7 @@ from harness.log.ids import is_log_id
 from harness.log.store import Fork, Metadata, Query, read_all
 from harness.session.checks import check_text
 from harness.session.child_threads import HIDDEN
+from harness.session.completion import hides
 from harness.session.locking import call
 from harness.session.open_thread import (
     OpenThread,
@@ -56,6 +57,7 @@ _FORGOTTEN_BY_CLONES = ("tokenUsage", "forkedSubagent", "parentThreadId", "goalJ
 _SAID = (TextPart, ImagePart, FilePart)
 
 
+@hides("current", "ensure", "is_closed", "release", "save_setting")
 class Threads:
     """`session.thread`: the open thread, how to open another, and what can be read of all of them.
 
