@@ -35,7 +35,10 @@ class Talker:
 
 
 class Caller:
-    """Asks for one tool call after the other, and notes when (`at_s`, in CPU seconds)."""
+    """Asks for one tool call after the other, and notes when (`at_s`, in CPU seconds).
+
+    Each has other arguments: a run that makes the same call again and again is stopped.
+    """
 
     name = "bench/caller"
 
@@ -48,7 +51,7 @@ class Caller:
         self.at_s.append(time.process_time())
         self._left -= 1
         if self._left >= 0:
-            part = {"type": "tool_call", "id": f"c{self._left}", "name": "add", "input": {"a": 1, "b": 2}}
+            part = {"type": "tool_call", "id": f"c{self._left}", "name": "add", "input": {"a": 1, "b": self._left}}
             yield Message(role="assistant", text="", parts=[part])
         else:
             yield Message(role="assistant", text="done")

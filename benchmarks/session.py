@@ -82,8 +82,10 @@ async def session_s(model: object) -> float:
         await harness.init()
         await harness.create_thread()
         with Cpu() as cpu:
-            await harness.send_message(content="go")
+            outcome = await harness.send_message(content="go")
         await harness.destroy()
+    if not outcome.success:
+        raise SystemExit(f"the run that was measured has ended early: {outcome.error}")
     return cpu.seconds
 
 
