@@ -51,7 +51,12 @@ class Caller:
         self.at_s.append(time.process_time())
         self._left -= 1
         if self._left >= 0:
-            part = {"type": "tool_call", "id": f"c{self._left}", "name": "add", "input": {"a": 1, "b": self._left}}
+            part = {
+                "type": "tool_call",
+                "id": f"c{self._left}",
+                "name": "add",
+                "input": {"a": 1, "b": self._left},
+            }
             yield Message(role="assistant", text="", parts=[part])
         else:
             yield Message(role="assistant", text="done")
