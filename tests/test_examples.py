@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -109,9 +110,10 @@ def test_a_question_on_the_web_outlives_the_process(tmp_path: Path) -> None:
         pytest.skip(lacking("FastAPI"))
     import httpx
 
-    address = str(tmp_path / "socket")
+    folder = tempfile.TemporaryDirectory(dir="/tmp")  # the path of a socket is short
+    address = f"{folder.name}/socket"
     transport = httpx.HTTPTransport(uds=address)
-    with httpx.Client(transport=transport, base_url="http://shop", timeout=30) as http:
+    with folder, httpx.Client(transport=transport, base_url="http://shop", timeout=30) as http:
         with _served("web_assistant:app", address, tmp_path) as process:
             assert http.post("/ann/messages", json={"text": "My money back!"}).status_code == 202
             [question] = _until(lambda: http.get("/ann/questions").json())
