@@ -9,9 +9,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks" / "agent"))
 
-from tasks import TASKS
-
 import run as bench  # the programs are no package
+from tasks import TASKS
 
 QUICK = ("bug-with-trace", "crlf", "nested-instructions")
 

@@ -27,9 +27,9 @@ from harness.workspace.files import (
     apply,
     as_tool_failure,
     changed_lines,
-    decode,
     read_all,
 )
+from harness.workspace.notebooks import file_of
 from harness.workspace.passages import nearest_passage, shown_change
 from harness.workspace.roots import FILE_NAMES, ToolWorkspace
 
@@ -96,7 +96,7 @@ class EditTool(Tool):
         path = self._workspace.writable(asked.file_path)
         context.files.assert_current(path)
         with as_tool_failure(asked.file_path):
-            before = decode(read_all(path, MOST_EDITABLE_BYTES), asked.file_path)
+            before = file_of(read_all(path, MOST_EDITABLE_BYTES), path, asked.file_path)
             after, _count = _replaced_all(before.text, asked)
         return [FileChange(path=path, before=before.text, after=after)]
 
@@ -107,7 +107,7 @@ class EditTool(Tool):
             context.files.assert_current(path)
             with as_tool_failure(asked.file_path):
                 data = read_all(path, MOST_EDITABLE_BYTES)
-                before = decode(data, asked.file_path)
+                before = file_of(data, path, asked.file_path)
                 after, count = _replaced_all(before.text, asked)
                 apply([Change(path, data, before.encode(after))])
             context.files.read(path)

@@ -32,6 +32,7 @@ from harness.workspace.files import (
     open_for_reading,
     read_all,
 )
+from harness.workspace.notebooks import SUFFIX, NotebookFile, notebook
 from harness.workspace.roots import FILE_NAMES, ToolWorkspace
 
 DEFAULT_LINES = 2000
@@ -56,7 +57,8 @@ _LINE_BYTES = LONGEST_LINE * 4
 _DESCRIPTION = (
     "Read a file. Text comes with line numbers, at most 2000 lines or 50 KB at a time; go on with offset, and in a "
     "line that was cut with column. "
-    "Images (png, jpg, gif, webp) and PDF files up to 5 MB are shown to you."
+    "Images (png, jpg, gif, webp) and PDF files up to 5 MB are shown to you. A notebook (ipynb) comes as text, each cell "
+    "below a line `# %% [code] id`; edit and write take it so."
 )
 
 
@@ -141,7 +143,12 @@ def _attached(path: str, shown: str, media_type: str) -> ToolOutput:
 
 def _numbered(path: str, asked: ReadArguments, context: ToolContext) -> ToolOutput:
     window = _Window(asked)
-    _fill(window, path, asked.file_path, context)
+    found = _notebook(path)
+    if found is not None:
+        window.feed(found.text.encode("utf-8", "replace"))
+        window.finish()
+    else:
+        _fill(window, path, asked.file_path, context)
     if asked.offset > max(1, window.count):
         raise ToolFailure(f"{asked.file_path} has only {window.count} lines")
     if asked.column:
@@ -155,8 +162,17 @@ def _numbered(path: str, asked: ReadArguments, context: ToolContext) -> ToolOutp
         text += f"\n[cut at 50 KB: go on with offset {last + 1}]"
     elif last < window.count:
         text += f"\n[{window.count - last} lines more: go on with offset {last + 1}]"
+    if found is not None and asked.offset == 1:
+        text = "\n".join([text, *found.outputs()])
     done = Read(path=path, start_line=asked.offset, end_line=last) if lines else Read(path=path)
     return ToolOutput(text=text, operations=[done])
+
+
+def _notebook(path: str) -> NotebookFile | None:
+    """A notebook that can be shown, and edited, as the text of its cells."""
+    if not path.endswith(SUFFIX) or os.path.getsize(path) > MOST_EDITABLE_BYTES:
+        return None
+    return notebook(read_all(path, MOST_EDITABLE_BYTES))
 
 
 def _fill(window: _Window, path: str, shown: str, context: ToolContext) -> None:

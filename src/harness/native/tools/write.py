@@ -29,6 +29,7 @@ from harness.workspace.files import (
     lines_of,
     read_all,
 )
+from harness.workspace.notebooks import CELL, SUFFIX, NotebookFile, notebook
 from harness.workspace.roots import FILE_NAMES, ToolWorkspace
 
 _DESCRIPTION = (
@@ -68,7 +69,7 @@ class WriteTool(Tool):
             before = _present(path, context)
         if before is None:
             return [FileChange(path=path, before=None, after=asked.content)]
-        text = _manner(before, asked.file_path).text or before.decode("utf-8", "replace")
+        text = _manner(before, path, asked).text or before.decode("utf-8", "replace")
         return [FileChange(path=path, before=text, after=asked.content)]
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
@@ -77,7 +78,7 @@ class WriteTool(Tool):
         async with context.files.lock(path):
             with as_tool_failure(asked.file_path):
                 before = _present(path, context)
-                manner = _manner(before, asked.file_path)
+                manner = _manner(before, path, asked)
                 after = manner.encode(asked.content)
                 apply([Change(path, before, after)])
             context.files.read(path)
@@ -89,17 +90,21 @@ class WriteTool(Tool):
         return ToolOutput(text=text, operations=[done])
 
 
-def _manner(before: bytes | None, shown: str) -> TextFile:
-    """The encoding and line ends to write: those of the existing file, if it was text."""
+def _manner(before: bytes | None, path: str, asked: WriteFileArguments) -> TextFile | NotebookFile:
+    """The encoding and line ends to write: those of the existing file, if it was text. Cells make a notebook."""
+    if path.endswith(SUFFIX) and asked.content.startswith(CELL):
+        return (notebook(before) if before else None) or NotebookFile()
     if before is None:
         return TextFile("")
     try:
-        return decode(before, shown)
+        return decode(before, asked.file_path)
     except ToolFailure:
         return TextFile("")
 
 
-def _kept(manner: TextFile) -> str:
+def _kept(manner: TextFile | NotebookFile) -> str:
+    if isinstance(manner, NotebookFile):
+        return ""
     unchanged = ["CRLF line ends"] if manner.has_carriage_returns else []
     unchanged += [manner.encoding.upper()] if manner.encoding != "utf-8" else []
     unchanged += ["the byte order mark"] if manner.has_mark else []
