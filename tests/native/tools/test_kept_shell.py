@@ -8,6 +8,7 @@ import subprocess
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.approvals.call import ASK
 from harness.approvals.decide import decide
@@ -16,6 +17,7 @@ from harness.approvals.rules import Rule
 from harness.approvals.work_folder import WorkFolder
 from harness.contracts.model import Call
 from harness.contracts.tool import ToolOutput
+from harness.events.operation import List, Search
 from harness.native.loop.tool_calls import Resources
 from harness.native.tools.bash import BashTool
 from harness.native.tools.kept_shell import KeptShell, ShellEnd
@@ -269,3 +271,10 @@ def test_no_program_of_the_folder_tells_what_a_line_has_left(talk: Conversation,
     assert talk.text("cd sub; export A=1; echo here").startswith("here\n[the next command begins in")
     assert talk.text("echo $A; pwd; cd .. ").startswith("1\n")
     assert not list(talk.bench.root.rglob("ran"))
+
+
+def test_what_is_listed_and_searched_elsewhere_is_said_to_be_there(talk: Conversation) -> None:
+    sub = os.path.join(os.path.realpath(talk.bench.root), "sub")
+    for line, operation in (("ls", List(path=sub)), ("grep -rn x", Search(query="x", path=sub))):
+        assert talk.call(line, workdir="sub").operations == [operation]
+        assert talk.call(line).operations == [replace(operation, path="")]

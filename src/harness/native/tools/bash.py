@@ -26,7 +26,7 @@ from harness.contracts.tool import (
 )
 from harness.contracts.tool_arguments import spec
 from harness.events import Operation
-from harness.events.operation import Command
+from harness.events.operation import Command, List, Search
 from harness.formats.shell import operations_of
 from harness.native.tools.bash_arguments import (
     DEFAULT_TIMEOUT_S,
@@ -165,6 +165,20 @@ class BashTool(Tool):
         )
         return self._output(asked, ending, listener, notice)
 
+    def _meaning(self, asked: BashArguments) -> list[Operation]:
+        """What it did, seen from the workspace: `ls` in another folder lists that one."""
+        cwd = self._place(asked)
+        is_elsewhere = os.path.realpath(cwd) != self._workspace.root
+        operations: list[Operation] = []
+        for one in operations_of(asked.command, cwd):
+            if isinstance(one, Command):
+                operations.append(replace(one, cwd=cwd))
+            elif isinstance(one, List | Search) and not one.path and is_elsewhere:
+                operations.append(replace(one, path=cwd))
+            else:
+                operations.append(one)
+        return operations
+
     def _place(self, asked: BashArguments) -> str:
         return self._workspace.named(asked.workdir)
 
@@ -222,7 +236,7 @@ class BashTool(Tool):
             text="\n".join(part.removesuffix("\n") for part in parts),
             success=not exit_code and not command.refused,
             exit_code=exit_code,
-            operations=_meaning(asked.command, self._place(asked)),
+            operations=self._meaning(asked),
         )
 
     def _output(
@@ -244,7 +258,7 @@ class BashTool(Tool):
             text="\n".join(part.removesuffix("\n") for part in [*parts, f"exit code: {exit_code}"]),
             success=exit_code == 0 and not listener.refused,
             exit_code=exit_code,
-            operations=_meaning(asked.command, self._place(asked)),
+            operations=self._meaning(asked),
         )
 
 
@@ -258,13 +272,6 @@ def _shell_of(resource: GetResource) -> KeptShell:
 
 def _escaped(params: Mapping[str, Any]) -> dict[str, str]:
     return {name: escaped(str(value)) for name, value in params.items()}
-
-
-def _meaning(command: str, cwd: str) -> list[Operation]:
-    return [
-        replace(operation, cwd=cwd) if isinstance(operation, Command) else operation
-        for operation in operations_of(command, cwd)
-    ]
 
 
 class _Listener:

@@ -143,9 +143,9 @@ def _attached(path: str, shown: str, media_type: str) -> ToolOutput:
 
 def _numbered(path: str, asked: ReadArguments, context: ToolContext) -> ToolOutput:
     window = _Window(asked)
-    found = _notebook(path)
-    if found is not None:
-        window.feed(found.text.encode("utf-8", "replace"))
+    book = _notebook(path)
+    if book is not None:
+        window.feed(book.text.encode("utf-8", "replace"))
         window.finish()
     else:
         _fill(window, path, asked.file_path, context)
@@ -162,8 +162,8 @@ def _numbered(path: str, asked: ReadArguments, context: ToolContext) -> ToolOutp
         text += f"\n[cut at 50 KB: go on with offset {last + 1}]"
     elif last < window.count:
         text += f"\n[{window.count - last} lines more: go on with offset {last + 1}]"
-    if found is not None and asked.offset == 1:
-        text = "\n".join([text, *found.outputs()])
+    if book is not None and asked.offset == 1:
+        text = "\n".join([text, *book.outputs()])
     done = Read(path=path, start_line=asked.offset, end_line=last) if lines else Read(path=path)
     return ToolOutput(text=text, operations=[done])
 
