@@ -171,6 +171,23 @@ def test_a_task_reaches_no_further_than_its_server(shop: Shop) -> None:
     run(work)
 
 
+def test_a_task_that_cannot_be_handed_over_ends(shop: Shop) -> None:
+    """The program is not here: no run begins that could end."""
+    shop.command += ["--permissions", "read-only"]
+
+    async def work() -> None:
+        async with shop.client("legacy") as client:
+            done = await client.call_tool("run_agent", {"prompt": "write"})
+            session = done.structured_content["session"]
+            for agent in ("grok", "kimi"):
+                given = {"session": session, "agent": agent, "prompt": "go on"}
+                refused = await asyncio.wait_for(client.call_tool("hand_over", given), 30)
+                assert refused.is_error
+                assert "read-only" in refused.content[0].text
+
+    run(work)
+
+
 def test_a_session_that_is_open_elsewhere_is_left_to_the_person_there(shop: Shop) -> None:
     async def work() -> None:
         async with shop.client("legacy") as holder:

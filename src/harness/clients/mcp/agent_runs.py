@@ -11,12 +11,14 @@ from harness.clients.acp.host import AcpHost
 from harness.clients.commands import AnswerCommand, Approve, Cancel, Command, Deny
 from harness.clients.conversations.log_tail import LogTail
 from harness.errors import HarnessError, UsageError
-from harness.events import Event, Relay, Result, ToolEnd, ToolStart, UsageDelta
+from harness.events import Error, Event, Relay, Result, ToolEnd, ToolStart, UsageDelta
 from harness.events.operation import Write
 from harness.folds.standards.vocabulary import call_title
 from harness.formatting.approval import whole_text
 from harness.log.run_tree import RunTree
 
+_NOT_BEGUN = "run_failed"
+"""The code of the error where a prompt could not be sent, and waits."""
 _MOST_FILES = 200
 _LONGEST = 100_000
 _YES = frozenset(("allow", "yes", "approve", "approved", "true"))
@@ -39,6 +41,8 @@ class DelegatedRun:
         self.files: dict[str, None] = {}
         self.cost_usd: float | None = None
         self.result: Result | None = None
+        self.error = ""
+        """The last that was said of this turn."""
         self.is_stopped_by_budget = False
         self.created_ms = self.changed_ms = 0
         self._tail = LogTail(host.store, log_id, host.backend.hub, self._wake)
@@ -58,7 +62,7 @@ class DelegatedRun:
 
     def begin_turn(self, budget_usd: float | None) -> None:
         self.result, self.steps, self.cost_usd, self._budget_usd = None, 0, None, budget_usd
-        self.is_stopped_by_budget = False
+        self.is_stopped_by_budget, self.error = False, ""
 
     def close(self) -> None:
         self._task.cancel()
@@ -102,7 +106,8 @@ class DelegatedRun:
             so_far = f", now {self.last_call}" if self.last_call else ""
             data |= {"outcome": "running", "text": f"It is working: {self.steps} calls so far{so_far}."}
         else:
-            text = self.result.text or f"It ended as {self.result.outcome}."
+            ending = f"It ended as {self.result.outcome}."
+            text = self.result.text or (f"{ending} {self.error}" if self.error else ending)
             if self.is_stopped_by_budget:
                 text = f"It was stopped, because it had used its budget of ${self._budget_usd:.2f}. {text}"
             data |= {"outcome": self.result.outcome, "success": self.result.success, "text": text[:_LONGEST]}
@@ -155,6 +160,10 @@ class DelegatedRun:
             self._check_budget()
         elif isinstance(event, Result) and not run.depth:
             self.result = event
+        elif isinstance(event, Error) and not run.depth:
+            self.error = event.message
+            if event.code == _NOT_BEGUN and self.result is None:  # no run will end
+                self.result = Result(success=False, outcome="failed")
 
     def _check_budget(self) -> None:
         if self._budget_usd is None or self.is_stopped_by_budget or (self.cost_usd or 0.0) < self._budget_usd:
