@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +14,9 @@ import agent_runs
 import recorded_runs
 from agent_runs import end_of
 from harness.agents.opencode.agent import AGENT
+from harness.approvals.call import ASK, READ_ONLY, AccessMode
+from harness.approvals.decide import decide
+from harness.approvals.work_folder import WorkFolder
 from harness.contracts.request import Request
 from harness.events import (
     Compacted,
@@ -29,6 +34,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Command, List, Read, Search, Spawn, Write
+from harness.protocols.opencode.tools import OPENCODE
 from harness.testing.golden import Case, translate
 
 events_of = partial(agent_runs.play, "opencode", prompt="")
@@ -349,3 +355,13 @@ def test_a_command_that_a_signal_ended_has_the_code_that_it_was_given() -> None:
     end = only(events_of(tool("bash", {"command": "x"}, metadata={"exit": -15})), ToolEnd)
 
     assert (end.success, end.exit_code) == (False, -15)
+
+
+@pytest.mark.parametrize("mode", [ASK, READ_ONLY])
+@pytest.mark.parametrize("tool", sorted(name for name in OPENCODE.tools if "_" in name))
+def test_no_tool_of_a_server_is_taken_for_one_of_its_own(tool: str, mode: AccessMode, tmp_path: Path) -> None:
+    """`delete` of a server `cron` is called `cron_delete`, as a tool of Kilo is, and a question does not say which it is."""
+    folder = WorkFolder(root=os.path.realpath(tmp_path))
+    call = OPENCODE.call(tool, {"path": ".", "command": "ls"}, str(tmp_path))
+    if tool != "kilo_local_recall":
+        assert decide([call], mode, (), folder).answer == ("deny" if mode is READ_ONLY else "ask")

@@ -166,6 +166,11 @@ def _spawn(input: Input, _cwd: str) -> list[Operation] | None:
     return [Spawn(agent_id=agent_id, name=name, task=task)] if agent_id or name else None
 
 
+_NAMED_LIKE_THOSE_OF_SERVERS = (
+    *("board_read", "cancel_wakeup", "cron_delete", "cron_list", "get_context_info", "goal_report"),
+    *("plan_enter", "plan_exit"),
+)
+"""The tool `list` of a server `cron` has the name `cron_list`, too, and a question does not say which it is: it is asked about."""
 OPENCODE = Toolset(
     tools={
         "background_process": KnownTool(_run_in_background, runs("command", directories=("workdir", "cwd"))),
@@ -180,30 +185,16 @@ OPENCODE = Toolset(
         **dict.fromkeys(
             ("apply_patch", "patch"), KnownTool(_patch, edits_by(patched_files(*_PATCHES, beside=PATHS)))
         ),
-        **dict.fromkeys(("grep", "semantic_search"), KnownTool(_search, searches(*DIRECTORIES))),
+        "grep": KnownTool(_search, searches(*DIRECTORIES)),
+        "semantic_search": KnownTool(_search, no_operation.use),
         **dict.fromkeys(("edit", "multiedit"), KnownTool(_edit, edits(*PATHS))),
         **dict.fromkeys(("webfetch", "websearch"), fetching),
         **dict.fromkeys(SHELLS, running("command", "cmd", "script", directory="workdir")),
         **dict.fromkeys(SPAWNERS, KnownTool(_spawn, EXECUTES)),
         **dict.fromkeys(TODO_LISTS, tracking_tasks),
     }
-    | dict.fromkeys(
-        (
-            "board_read",
-            "cancel_wakeup",
-            "compact",
-            "cron_delete",
-            "cron_list",
-            "get_context_info",
-            "goal",
-            "goal_report",
-            "plan_enter",
-            "plan_exit",
-            "question",
-            "suggest",
-        ),
-        conversing,
-    )
+    | dict.fromkeys(("compact", "goal", "question", "suggest"), conversing)
+    | dict.fromkeys(_NAMED_LIKE_THOSE_OF_SERVERS, no_operation)
     | dict.fromkeys(("board_post", "cron_create", "schedule_wakeup"), starting)
     # Several calls in one, and a change on a server: neither is decided by its arguments.
     | dict.fromkeys(("batch", "link_pr"), no_operation),
