@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,7 +13,10 @@ import pytest
 import agent_runs
 import recorded_runs
 from agent_runs import of
-from harness.agents.pi.agent import PiRpcTranslator, command
+from harness.agents.pi.agent import PI, PiRpcTranslator, command
+from harness.approvals.call import ASK, READ_ONLY
+from harness.approvals.decide import decide
+from harness.approvals.work_folder import WorkFolder
 from harness.contracts.request import Request
 from harness.events import (
     Compacted,
@@ -384,3 +389,11 @@ def test_a_conversation_names_the_model_that_answers(wanted: str, stated: str) -
     events += pipeline.feed(RawOutput(at_ms=1, stream="stdout", data=msgspec.json.encode(state) + b"\n"))
     events += pipeline.feed(RawExit(at_ms=2, is_alive=True, turn="completed"))
     assert [event.model for event in events if isinstance(event, SessionStart)] == [stated]
+
+
+@pytest.mark.parametrize("tool", ["search", "glob", "list"])
+def test_a_tool_of_an_extension_is_not_taken_for_one_that_reads_files(tool: str, tmp_path: Path) -> None:
+    """Pi has no tool of that name itself: it may look for something in the network."""
+    call = PI.call(tool, {"query": "secret", "path": "."}, str(tmp_path))
+    folder = WorkFolder(root=os.path.realpath(tmp_path))
+    assert [decide([call], mode, (), folder).answer for mode in (ASK, READ_ONLY)] == ["ask", "deny"]

@@ -31,6 +31,7 @@ from harness.contracts.toolset import (
     globbing,
     lines_asked,
     listing,
+    no_operation,
     starting,
     unmatched_result,
     writing,
@@ -141,9 +142,12 @@ PI = Toolset(
         "read": KnownTool(_read, reads(*PATHS)),
         "write": writing(*PATHS),
         "edit": writing(*PATHS, change="update"),
-        **dict.fromkeys(("grep", "search"), KnownTool(_search, searches(*DIRECTORIES))),
-        **dict.fromkeys(("find", "glob"), KnownTool(_search, globbing(*QUERIES, paths=DIRECTORIES))),
-        **dict.fromkeys(("ls", "list"), listing(*DIRECTORIES)),
+        "grep": KnownTool(_search, searches(*DIRECTORIES)),
+        "find": KnownTool(_search, globbing(*QUERIES, paths=DIRECTORIES)),
+        "ls": listing(*DIRECTORIES),
+        # Of extensions, which may look for something else, elsewhere: shown as what they are called, and asked about.
+        **dict.fromkeys(("search", "glob"), KnownTool(_search, no_operation.use)),
+        "list": KnownTool(listing(*DIRECTORIES).operations, no_operation.use),
         **dict.fromkeys(_SHELLS, KnownTool(_run, runs("command", "cmd", "script"))),
         # A script that calls other tools: each of those calls has records of its own.
         "codemode": starting,
