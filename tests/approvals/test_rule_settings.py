@@ -9,6 +9,7 @@ import pytest
 from harness.approvals.rule_settings import add_rule, load_rules, remove_rule
 from harness.config.files import user_file
 from harness.errors import BadConfig, UsageError
+from harness.runs.agent_rules import rules_for
 
 
 @pytest.fixture
@@ -79,3 +80,35 @@ def test_rules_are_added_and_removed_without_touching_the_rest(own: Path, tmp_pa
         remove_rule(2)
     with pytest.raises(BadConfig):
         add_rule({"answer": "deny"})
+
+
+def test_a_rule_for_an_agent_holds_for_that_one_however_it_is_called(own: Path, tmp_path: Path) -> None:
+    own.write_text(
+        '[[permissions.rules]]\nanswer = "deny"\nagent = "claude-code"\ncommand = "git push"\n'
+        '[[permissions.rules]]\nanswer = "allow"\nagent = "Codex"\ncommand = "make"\n'
+        '[[permissions.rules]]\nanswer = "ask"\ncommand = "git pull"\n'
+    )
+    held = {
+        agent: [rule.command for rule in rules_for(agent, str(tmp_path))]
+        for agent in ("claude", "codex", "native")
+    }
+    assert held == {
+        "claude": ["git push", "git pull"],
+        "codex": ["make", "git pull"],
+        "native": ["git pull"],
+    }
+
+
+def test_a_rule_for_an_agent_that_is_none_is_an_error(own: Path, tmp_path: Path) -> None:
+    own.write_text('[[permissions.rules]]\nanswer = "deny"\nagent = "cluade"\ncommand = "git push"\n')
+    with pytest.raises(BadConfig, match=r"config\.toml:1: unknown agent in a rule: cluade"):
+        rules_for("claude", str(tmp_path))
+
+
+def test_a_tool_of_an_agent_in_other_letters_is_an_error(own: Path, tmp_path: Path) -> None:
+    own.write_text('[[permissions.rules]]\nanswer = "deny"\nagent = "claude"\ntool = "bash"\n')
+    with pytest.raises(BadConfig, match="Claude Code has no tool bash") as refused:
+        rules_for("claude", str(tmp_path))
+    assert refused.value.hint == "it is Bash"
+    own.write_text('[[permissions.rules]]\nanswer = "deny"\nagent = "claude"\ntool = "Bash*"\n')
+    assert rules_for("claude", str(tmp_path))

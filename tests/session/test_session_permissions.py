@@ -193,6 +193,14 @@ def test_a_tool_that_a_rule_denies_as_a_whole_is_not_shown_to_the_model() -> Non
     ]
 
 
+def test_a_rule_of_the_settings_for_an_agent_holds_for_that_one() -> None:
+    kept = rules()
+    kept.settings = [Rule(answer="allow", command="touch made", agent="claude")]
+    touch = proposed_call("bash", {"command": "touch made"}, [Command(command="touch made")])
+    assert kept.verdict(touch).decision == "ask"
+    assert [bool(kept.as_rules(agent)) for agent in ("claude", "codex", "native")] == [True, False, False]
+
+
 def test_always_has_no_effect_where_a_rule_asks_and_it_is_said(tmp_path: Path) -> None:
     kept = rules()
     kept.settings = [Rule(answer="ask", command="git push")]

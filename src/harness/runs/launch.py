@@ -12,7 +12,6 @@ from msgspec.structs import fields, replace
 
 from harness.agents.registry import load
 from harness.approvals.globs import matches
-from harness.approvals.rule_settings import load_rules
 from harness.approvals.rules import Rule
 from harness.contracts.agent import Agent, CommandLine, TwoWay, Version
 from harness.contracts.request import REMOTE_AGENT, Permissions, Request
@@ -20,6 +19,7 @@ from harness.contracts.translator import Translator
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.process.invocation import Invocation
 from harness.process.version_probe import parse_version, probe_version
+from harness.runs.agent_rules import rules_for
 from harness.runs.folder_trust import FolderUse, decide_use
 from harness.runs.gateway_use import through_gateway, with_settings
 from harness.runs.refusals import refusal_to_ask
@@ -223,8 +223,8 @@ def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple
     request = replace(request, permissions=_STARTED_AS.get(request.permissions, request.permissions))
     if request.recording:
         return request, ()
-    rules = tuple(load_rules(cwd).rules)
-    narrowing = [rule for rule in rules if rule.answer != "allow" and rule.agent in ("", agent.name)]
+    rules = rules_for(agent.name, cwd)
+    narrowing = [rule for rule in rules if rule.answer != "allow"]
     require_asking_to_read(agent, narrowing, request.permissions)
     if request.permissions != "full-access" or not (narrowing or request.is_held_to_rules):
         return request, rules

@@ -27,9 +27,9 @@ from harness.approvals.decide import decide, denial_of
 from harness.approvals.free_commands import free_programs
 from harness.approvals.globs import escaped, literal
 from harness.approvals.grants import words_of
-from harness.approvals.rule_settings import load_rules
 from harness.approvals.rules import Rule
 from harness.approvals.work_folder import WorkFolder
+from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import (
     Renamed,
     Tool,
@@ -41,6 +41,7 @@ from harness.errors import UsageError
 from harness.native.loop.tool_messages import SAID_NO
 from harness.questions.choices import label_of
 from harness.questions.permissions import PermissionVerdict, rule_of, stated_call, verdict_of
+from harness.runs.agent_rules import of_agent, rules_in
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.submit_plan import SubmitPlanTool
@@ -170,7 +171,7 @@ class SessionPermissions:
         self.folder = WorkFolder(root="")
         """Where the session works."""
         self.settings: Sequence[Rule] = ()
-        """The rules of the user's settings and of the project's file."""
+        """The rules of the user's settings and of the project's file, for all agents."""
         self._known: dict[str, ToolClass] = {}
         """The tools of the latest run, by name."""
         self._grants: dict[str, SessionGrant] = {}
@@ -184,7 +185,7 @@ class SessionPermissions:
         `environ`: what its tools are started with.
         """
         self.folder = WorkFolder(root=os.path.realpath(directory), programs=free_programs(environ))
-        self.settings = load_rules(directory).rules
+        self.settings = rules_in(directory).rules
 
     def get_rules(self) -> dict[str, dict[str, PermissionPolicy]]:
         """The rules: `categories` and `tools`, each from a name to `allow`, `ask` or `deny`."""
@@ -305,8 +306,8 @@ class SessionPermissions:
             *(Rule(answer=policy, category=name, source="session") for name, policy in categories.items()),
         ]
 
-    def as_rules(self) -> list[Rule]:
-        """The rules for tools, and what was granted until the session ends."""
+    def as_rules(self, agent: str = OWN_AGENT) -> list[Rule]:
+        """The rules for tools and those of the settings that speak of an agent, and what was granted until the session ends."""
         is_free = (
             self._state.peek("yolo") is True
         )  # which a rule that asks does not narrow, only one that denies
@@ -320,7 +321,7 @@ class SessionPermissions:
             for name, policy in self._rules("tools").items()
             if policy == "deny" or not is_free
         ]
-        return [*self.settings, *rules, *(grant.rule for grant in self._grants.values())]
+        return [*of_agent(self.settings, agent), *rules, *(grant.rule for grant in self._grants.values())]
 
     def decide(self, tool_name: str, standing: ToolClass) -> PermissionPolicy:
         """Decide in the order above, for any call of a tool: narrower grants say nothing of it."""

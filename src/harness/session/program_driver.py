@@ -92,7 +92,7 @@ class SessionApprover(Approver):
     def held(self, mode: AccessMode | None = None) -> tuple[AccessMode, list[Rule]]:
         """What the program may do by itself, and the rules, of the session and its own together."""
         own, access = mode or self.mode, self._permissions.access()
-        rules = [*self._permissions.as_rules(), *self._fresh]
+        rules = [*self._permissions.as_rules(self._agent), *self._fresh]
         if own is FULL_ACCESS:  # what the session denies is denied all the same
             rules += [
                 Rule(answer="deny", category=category, source="session")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.config.files import user_file
 from harness.contracts.request import Limits, Request
 from harness.errors import UsageError
 from harness.events import (
@@ -162,6 +163,19 @@ def test_no_spelling_of_a_name_that_others_obey_is_edited_unasked(runs: Runs, pa
     )
     assert obeyed.read_text() == "mine\n"
     assert os.listdir(bench.root / ".vscode") in (["tasks.json", "inner"], ["inner", "tasks.json"])
+
+
+def test_what_is_allowed_for_another_agent_is_asked_about(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    settings = Path(user_file())
+    settings.parent.mkdir(parents=True)
+    rule = '[[permissions.rules]]\nanswer = "allow"\ncommand = "touch made"\nagent = "{}"\n'
+    for agent, is_made in (("claude", False), ("native", True)):
+        settings.write_text(rule.format(agent))
+        runs.run([call("bash", command="touch made")], permissions="ask")
+        assert (runs.bench.root / "made").exists() is is_made
 
 
 def test_a_link_that_was_swapped_since_leads_no_edit_elsewhere(runs: Runs) -> None:

@@ -89,9 +89,9 @@ def _with_known_agent(entry: dict[str, str]) -> dict[str, str]:
 
 
 def _list(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.approvals.rule_settings import load_rules
+    from harness.runs.agent_rules import rules_in
 
-    written = load_rules(os.getcwd())
+    written = rules_in(os.getcwd())
     if arguments.json:
         write_json({"rules": [_data(rule) for rule in written.rules]})
         return 0
@@ -114,12 +114,12 @@ def _test(arguments: argparse.Namespace) -> int:
     from harness.approvals.approver import Approver
     from harness.approvals.call import MODES
     from harness.approvals.free_commands import free_programs
-    from harness.approvals.rule_settings import load_rules
     from harness.approvals.work_folder import WorkFolder
+    from harness.runs.agent_rules import rules_in
 
     folder = WorkFolder(root=os.path.realpath(os.getcwd()), programs=free_programs(os.environ))
     agent = load(arguments.agent).name if arguments.agent else ""
-    approver = Approver(MODES[arguments.permissions], folder, load_rules(os.getcwd()).rules, agent=agent)
+    approver = Approver(MODES[arguments.permissions], folder, rules_in(os.getcwd()).rules, agent=agent)
     decision = approver.decide([_call(arguments)])
     if arguments.json:
         write_json({"answer": decision.answer, "why": decision.why})

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from harness.approvals.rule_settings import load_rules
 from harness.config import window_setting
 from harness.contracts.model import Model, Turn
-from harness.contracts.request import Request
+from harness.contracts.request import OWN_AGENT, Request
 from harness.contracts.tool import Tool
 from harness.contracts.worker import OnEnd
 from harness.conversation.history import history
@@ -38,6 +37,7 @@ from harness.native.loop.transcript import KnownTalk
 from harness.native.own_models import own_models
 from harness.questions.open_questions import answering
 from harness.questions.permissions import permissions_for
+from harness.runs.agent_rules import rules_for
 from harness.runs.launch import Launch
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _options(launch: Launch, additions: Additions, *, redact: bool) -> AgentOpti
             )
         ),
         permissions=permissions_for(
-            request.permissions, request.cwd, environ, load_rules(request.cwd or os.getcwd()).rules
+            request.permissions, request.cwd, environ, rules_for(OWN_AGENT, request.cwd or os.getcwd())
         ),
         max_iterations=request.limits.max_turns or MAX_ITERATIONS,
         max_budget_usd=request.limits.max_budget_usd,

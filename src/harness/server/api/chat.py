@@ -18,7 +18,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from harness.agents.registry import load
-from harness.approvals.rule_settings import load_rules
 from harness.approvals.work_folder import WorkFolder
 from harness.clients import installed_agents
 from harness.clients.conversations.backend import Setup
@@ -42,6 +41,7 @@ from harness.native.loop.loop_context import AgentOptions
 from harness.native.loop.orchestrator import Orchestrator
 from harness.native.tools.registry import default_tools
 from harness.questions.permissions import Denial, Permissions
+from harness.runs.agent_rules import rules_for
 from harness.runs.run import Run, start
 from harness.server.access.responses import NotFound, json_response, read_body, with_errors
 from harness.server.live.streams import HEADERS, sse
@@ -179,7 +179,7 @@ class _AgentChat:
             allow_once=wanted.permissions.allow_once,
             deny=[Denial(call_id=one.tool_call_id, reason=one.reason) for one in wanted.permissions.deny],
             folder=WorkFolder(root=os.path.realpath(cwd)),
-            rules=load_rules(cwd).rules,
+            rules=rules_for(OWN_AGENT, cwd),
         )
         options = AgentOptions(
             model=open_model(wanted.model),
