@@ -19,9 +19,9 @@ def _iso(at_ms: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_ms / 1000)) + f".{at_ms % 1000:03d}Z"
 
 
-def _turn(at_ms: int, number: int, prompt: str, answer: str) -> list[dict[str, Any]]:
+def _turn(at_ms: int, number: int, prompt: str, answer: str, session: str = SESSION) -> list[dict[str, Any]]:
     """As Claude Code stores a prompt and its answer."""
-    common = {"sessionId": SESSION, "cwd": "/w", "version": "2.1.325"}
+    common = {"sessionId": session, "cwd": "/w", "version": "2.1.325"}
     content = [{"type": "text", "text": answer}]
     message = {"id": f"msg_{number}", "model": "claude-sonnet-4-5", "role": "assistant", "usage": USAGE}
     return [
@@ -37,24 +37,24 @@ def _turn(at_ms: int, number: int, prompt: str, answer: str) -> list[dict[str, A
 
 
 def _store(machine: CliMachine, *turns: list[dict[str, Any]]) -> Path:
-    path = machine.home / ".claude" / "projects" / "-w" / f"{SESSION}.jsonl"
+    path = machine.home / ".claude" / "projects" / "-w" / f"{turns[0][0]['sessionId']}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(record, separators=(",", ":")) for turn in turns for record in turn]
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
-def _stream(number: int, answer: str, *, has_usage: bool) -> tuple[str, ...]:
+def _stream(number: int, answer: str, *, has_usage: bool, session: str = SESSION) -> tuple[str, ...]:
     used: dict[str, Any] = {"usage": USAGE} if has_usage else {}
     message = {"id": f"msg_{number}", "model": "claude-sonnet-4-5", "role": "assistant", **used}
     records = [
-        {"type": "system", "subtype": "init", "session_id": SESSION, "model": "claude-sonnet-4-5"},
+        {"type": "system", "subtype": "init", "session_id": session, "model": "claude-sonnet-4-5"},
         {
             "type": "assistant",
-            "session_id": SESSION,
+            "session_id": session,
             "message": {**message, "content": [{"type": "text", "text": answer}]},
         },
-        {"type": "result", "subtype": "success", "is_error": False, "session_id": SESSION, "result": answer},
+        {"type": "result", "subtype": "success", "is_error": False, "session_id": session, "result": answer},
     ]
     return tuple(json.dumps(record) for record in records)
 
@@ -155,6 +155,25 @@ def test_a_conversation_of_an_earlier_version_is_listed_found_and_counted_once(c
         assert hit["id"] == log_id
         total = cli.call("usage", "--json").data["total"]
         assert (total["sessions"], total["input"], total["output"]) == (1, 100, 11)
+
+
+def test_a_fork_and_its_original_cost_in_the_list_what_is_billed(mixed: CliMachine) -> None:
+    fork = SESSION.replace("000000000001", "000000000002")
+    answer = "Dugongs graze."
+    mixed.install("claude", *_stream(4, answer, has_usage=True, session=fork))
+    assert mixed.call("run", "--agent", "claude", "--prompt", "Fourth about dugong").code == 0
+    now_ms = int(time.time() * 1000)
+    mixed.call("usage")
+    copies = [
+        _turn(now_ms - 3_600_000, 1, "Native first about armadillo", "Armadillos dig.", fork),
+        _turn(now_ms - 2_000, 2, "Harness second about bandicoot", "Bandicoots hop.", fork),
+    ]
+    _store(mixed, *copies, _turn(now_ms, 4, "Fourth about dugong", answer, fork))
+    billed = mixed.call("usage", "--json").data["total"]
+    assert billed["input"] == 400
+    listed = mixed.call("sessions", "list", "--json").data
+    assert len(listed) == 2
+    assert sum(one["total_cost_usd"] for one in listed) == pytest.approx(billed["cost_usd"])
 
 
 def test_the_list_says_what_it_has_cost_as_the_bill_does(mixed: CliMachine) -> None:

@@ -21,14 +21,18 @@ def stored_amounts(catalogue: Catalogue, numbers: Collection[int], prices: Price
     return {number: total(those) for number, those in charges.items()}
 
 
-def mixed_amount(ours: Sequence[AccountedRun], prices: Prices, catalogue: Catalogue) -> Amount:
-    """What one session has used: in these runs of Harness, which are all that it has, and without it."""
+def mixed_amounts(
+    sessions: Sequence[Sequence[AccountedRun]], prices: Prices, catalogue: Catalogue
+) -> list[Amount]:
+    """What each session has used: in its runs of Harness, which are all that it has, and without it. One may be a fork of
+    another: what it has copied is counted in one of them.
+    """
     from harness.clients.sessions.witnesses import join_usage
 
     ledger = Ledger()
-    ledger.invocations = join_usage(ours, catalogue).invocations
-    logs = {one.log_id for one in ours}
-    return total(_of_logs(ledger.charges(prices, lambda _at_ms: ""), logs))
+    ledger.invocations = join_usage([one for ours in sessions for one in ours], catalogue).invocations
+    charges = ledger.charges(prices, lambda _at_ms: "")
+    return [total(_of_logs(charges, {one.log_id for one in ours})) for ours in sessions]
 
 
 def _of_logs(charges: Iterable[Charge], logs: Collection[str]) -> list[Charge]:

@@ -212,11 +212,12 @@ class HistorySessions:
         """The same logs, the newest first, each session once: those of one that was also used without Harness are one,
         which has the name of the session, and its cost.
         """
-        from harness.clients.sessions.costs import mixed_amount
+        from harness.clients.sessions.costs import mixed_amounts
 
         known = self.names()
         merged: list[Metadata] = []
         mixed = set[tuple[str, str]]()
+        to_sum: list[tuple[Metadata, MixedSession]] = []
         for log in logs:
             name = log.agent_name, log.agent_session_id
             if name in mixed and log.kind == "run":
@@ -225,11 +226,14 @@ class HistorySessions:
             if found is not None:
                 mixed.add(name)
                 if log.kind == "run":
-                    amount = self.ask(partial(mixed_amount, found.times.runs, prices))
-                    log.total_cost_usd = amount.cost_usd
+                    to_sum.append((log, found))
                 if found.is_begun_natively and log.kind == "run":
                     log.name = log.name or found.session.title or found.session.prompt
             merged.append(log)
+        runs = [session.times.runs for _log, session in to_sum]
+        amounts = self.ask(partial(mixed_amounts, runs, prices)) if runs else []
+        for (log, _session), amount in zip(to_sum, amounts, strict=True):
+            log.total_cost_usd = amount.cost_usd
         return merged
 
     def matching(
