@@ -14,7 +14,7 @@ from harness.clients.conversations.backend import ConversationStatus
 from harness.clients.conversations.local_socket import LocalSocketServer
 from harness.clients.inbox.rows import InboxRows, RowStatus
 from harness.clients.inbox.source import InboxSource, open_inbox
-from harness.clients.server_address import leave_address
+from harness.clients.server_address import ServerCalls, leave_address
 from harness.errors import HarnessError, UsageError
 from harness.events import Relay, Result, ToolStart
 from harness.events.operation import Command
@@ -139,3 +139,8 @@ def test_what_is_no_server_and_who_has_no_token(live: LiveServer) -> None:
         open_inbox(live.store, PRICES, url=live.url, token="wrong")
     with pytest.raises(HarnessError, match="no server answers"):
         open_inbox(live.store, PRICES, url="http://127.0.0.1:1", token="x")
+
+
+def test_a_server_that_is_gone_is_named_in_words() -> None:
+    with pytest.raises(HarnessError, match=r"no server answers at http://127.0.0.1:1: Connection refused"):
+        ServerCalls("http://127.0.0.1:1", "x").get("/api/agents")

@@ -131,9 +131,8 @@ def own_server(token_file: str = "") -> tuple[str, str]:
     except HTTPError as error:
         error.close()
     except OSError as error:
-        reason = getattr(error, "reason", None) or error
         raise HarnessError(
-            f"no server answers at {url}: {reason}", hint="`harness serve` starts one"
+            f"no server answers at {url}: {_reason_of(error)}", hint="`harness serve` starts one"
         ) from error
     except (ValueError, AttributeError):
         pass  # no answer of ours
@@ -243,9 +242,8 @@ class ServerCalls:
         except HTTPError as error:
             raise _refused(error) from error
         except (URLError, OSError) as error:
-            reason = getattr(error, "reason", None) or error
             raise HarnessError(
-                f"no server answers at {self.url}: {reason}", hint="`harness serve` starts one"
+                f"no server answers at {self.url}: {_reason_of(error)}", hint="`harness serve` starts one"
             ) from error
         except ValueError:
             found = None
@@ -283,3 +281,9 @@ def require_server() -> None:
     missing = [name for name in ("starlette", "uvicorn", "websockets") if find_spec(name) is None]
     if missing:
         raise MissingExtra(f"the server needs {', '.join(missing)}", "server")
+
+
+def _reason_of(error: OSError) -> str:
+    """In words, without the number of the system."""
+    reason = getattr(error, "reason", None) or error
+    return str(getattr(reason, "strerror", None) or reason)
