@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import msgspec
 
@@ -19,8 +18,6 @@ _FRAMING = ("event:", "id:", "retry:", ":", "data: [DONE]", "data:[DONE]")
 
 class StandardTranslator(Translator):
     """Inherit for a format. Its records are lines of JSON, or the data of server-sent events."""
-
-    announces_end: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
