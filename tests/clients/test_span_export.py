@@ -194,7 +194,7 @@ def test_a_run_that_is_continued_in_another_process_is_one_span_in_its_trace(
 PROGRAM = """#!/bin/sh
 [ "$1" != --version ] || exec echo '2.1.325 (Claude Code)'
 cat > /dev/null
-printf '%s\\n' "$TRACEPARENT" >> {told}
+printf '%s\\n' "$TRACEPARENT" >> '{told}'
 echo '{{"type":"system","subtype":"init","session_id":"s","model":"claude-mock","cwd":"/mock","tools":[]}}'
 echo '{{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}}'
 """
