@@ -189,8 +189,28 @@ test("a turn is undone with what its commands did, and brought again", async () 
   await page.getByRole("button", { name: "Redo turn 1", exact: true }).click();
   await page.getByText("Turn 1: 4 files brought back.").waitFor();
   assert.equal(existsSync(join(place.repository, "src/old.ts")), false);
-  place.git("checkout", "-q", "--", ".");
+  place.git("checkout", "-q", "--", "logo.png", "src/old.ts", "src/spaces.ts"); // not what the first conversation has changed
   place.git("clean", "-fdq", "src/new.ts");
+  assert.deepEqual(troubles, []);
+  await page.context().close();
+});
+
+test("who goes on from before a message may take its files back, too", async () => {
+  const { page, troubles } = await opened();
+  await run(page, "OTHER: move it and change the logo", place.repository);
+  await page.locator(".message.user").first().hover();
+  await page.getByLabel("Rephrase").first().click();
+  await page.getByText("Since then 4 files were changed.").waitFor();
+  assert.equal(existsSync(join(place.repository, "src/old.ts")), false);
+  await page.getByRole("button", { name: "Take them back, too…" }).click();
+  const plan = page.locator(".start .changes-effects");
+  await plan.waitFor();
+  assert.match(await plan.innerText(), /src\/old\.ts: comes back/);
+  await shot(page, "rephrase-files");
+  assert.deepEqual(await violations(page), []);
+  await page.getByRole("button", { name: "Undo turn 1", exact: true }).click();
+  await page.getByText("Turn 1: 4 files taken back.").waitFor();
+  assert.equal(inRepository("src/old.ts"), "export const one = 1\n");
   assert.deepEqual(troubles, []);
   await page.context().close();
 });

@@ -49,6 +49,9 @@ _ASKED: dict[str, str] = {
     "other": "this tool is asked about",
     "unknown": "it is not known what this tool does",
 }
+_OF_SUBAGENTS = ("agent", "subagent")
+"""Our own tools of these names: for the words alone."""
+_SUBAGENT = "it starts a sub-agent; what that one does is asked about by itself"
 _NO_CALLS = "it does not say which calls this is for"
 
 
@@ -177,7 +180,9 @@ def _by_mode(call: ProposedCall, mode: AccessMode, workspace: WorkFolder) -> tup
             return ("ask", reason) if reason else ("allow", "it is proved to read only, below the folder")
     if answer == "allow":
         return "allow", _ALLOWED.get(call.category, "this kind of call is allowed")
-    return answer, _ASKED[call.category] if answer == "ask" else "this kind of call is denied"
+    if answer == "deny":
+        return answer, "this kind of call is denied"
+    return answer, _SUBAGENT if call.tool in _OF_SUBAGENTS and not call.paths else _ASKED[call.category]
 
 
 def _is_inside(call: ProposedCall, workspace: WorkFolder) -> bool:

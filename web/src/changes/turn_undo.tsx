@@ -14,9 +14,12 @@ interface TurnUndoProps {
   readonly onDone: (text: string) => void;
 }
 
-interface Wish {
+export interface Wish {
   readonly verb: "undo" | "redo";
-  readonly turn: UndoableTurn;
+  /** A turn, or several: `3..7`. */
+  readonly turn: string;
+  /** In words: `turn 3`. */
+  readonly name: string;
 }
 
 export function TurnUndo({ sessionId, revision, onDone }: TurnUndoProps) {
@@ -43,11 +46,11 @@ export function TurnUndo({ sessionId, revision, onDone }: TurnUndoProps) {
             </span>
             <span className="faint small">{countOf(turn.files, "file")}</span>
             {turn.state === "undoable" ? (
-              <button type="button" className="quiet small changes-push" onClick={() => setWish({ verb: "undo", turn })}>
+              <button type="button" className="quiet small changes-push" onClick={() => setWish({ verb: "undo", turn: turn.id, name: `turn ${turn.number}` })}>
                 <Icon name="undo" /> Undo turn {turn.number}…
               </button>
             ) : turn === lastUndone ? (
-              <button type="button" className="quiet small changes-push" onClick={() => setWish({ verb: "redo", turn })}>
+              <button type="button" className="quiet small changes-push" onClick={() => setWish({ verb: "redo", turn: turn.id, name: `turn ${turn.number}` })}>
                 Redo turn {turn.number}…
               </button>
             ) : (
@@ -58,7 +61,7 @@ export function TurnUndo({ sessionId, revision, onDone }: TurnUndoProps) {
       </ul>
       {wish && (
         <UndoNotice
-          key={`${wish.verb} ${wish.turn.id}`}
+          key={`${wish.verb} ${wish.turn}`}
           sessionId={sessionId}
           wish={wish}
           onCancel={() => setWish(null)}
@@ -76,15 +79,15 @@ interface UndoNoticeProps {
   readonly onCancel: () => void;
 }
 
-function UndoNotice({ sessionId, wish, onDone, onCancel }: UndoNoticeProps) {
-  const { verb, turn } = wish;
+export function UndoNotice({ sessionId, wish, onDone, onCancel }: UndoNoticeProps) {
+  const { verb, turn, name: turnName } = wish;
   const [plan, setPlan] = useState<UndoAnswer | null>(null);
   const [problem, setProblem] = useState("");
   const [isBusy, setBusy] = useState(false);
-  const act = (expect: string | null) => (verb === "undo" ? changesApi.undoTurn(sessionId, turn.id, expect) : changesApi.redoTurn(sessionId, expect));
+  const act = (expect: string | null) => (verb === "undo" ? changesApi.undoTurn(sessionId, turn, expect) : changesApi.redoTurn(sessionId, expect));
   useEffect(() => {
     act(null).then(setPlan, (error: unknown) => setProblem(wordsOf(error)));
-  }, [sessionId, wish]);
+  }, [sessionId, verb, turn]);
   const possible = plan?.files.filter((file) => file.act !== "keep").length ?? 0;
   const carryOut = () => {
     setBusy(true);
@@ -92,12 +95,12 @@ function UndoNotice({ sessionId, wish, onDone, onCancel }: UndoNoticeProps) {
       (answer) => {
         const kept = answer.files.filter((file) => file.act === "keep").length;
         const files = countOf(answer.files.length - kept, "file");
-        onDone(`Turn ${turn.number}: ${files} ${verb === "undo" ? "taken back" : "brought back"}${kept ? `, ${kept} kept` : ""}.`);
+        onDone(`${turnName[0]!.toUpperCase()}${turnName.slice(1)}: ${files} ${verb === "undo" ? "taken back" : "brought back"}${kept ? `, ${kept} kept` : ""}.`);
       },
       (error: unknown) => (setBusy(false), setProblem(wordsOf(error))),
     );
   };
-  const name = `${verb === "undo" ? "Undo" : "Redo"} turn ${turn.number}`;
+  const name = `${verb === "undo" ? "Undo" : "Redo"} ${turnName}`;
   return (
     <section className="changes-confirm" aria-label={name} onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), onCancel())}>
       <div className="changes-notice" data-warns role="status">

@@ -12,6 +12,7 @@ import "../style/dock.css";
 import "../style/start.css";
 import { AgentChoice } from "./agent_choice.js";
 import { AsksChoice } from "./asks_choice.js";
+import { FilesNote } from "./files_note.js";
 import { FolderChoice } from "./folder_choice.js";
 import { FolderSettingsNote } from "./folder_settings.js";
 import { HandoverNote } from "./handover_note.js";
@@ -69,6 +70,7 @@ export function StartDialog({ continues, before, handsOver, onClose }: StartDial
           </button>
         </div>
         {origin && <OriginNote origin={origin} isPartial={!!before} />}
+        {before && origin?.message?.runId && <FilesNote sessionId={continues} runId={origin.message.runId} />}
         <PromptField
           className="start-prompt"
           label="Prompt"
