@@ -8,14 +8,12 @@ in the middle of is asked again when the session is loaded, here or elsewhere.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console
 from harness.cli.parser import completes
-from harness.errors import UsageError
+from harness.cli.protocol_programs import PERMISSIONS, default_setup, protocol_output
 
 if TYPE_CHECKING:
     from harness.clients.conversations.backend import Setup
@@ -33,20 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes(add("-a", "--agent", default="", metavar="NAME", help="agent of new sessions"), "agents")
     add("-m", "--model", default="", metavar="NAME", help="model of new sessions")
     help_text = "what it may do without asking: ask (default), accept-edits, read-only, full-access"
-    add("--permissions", choices=tuple(_PERMISSIONS), default="ask", metavar="MODE", help=help_text)
+    add("--permissions", choices=tuple(PERMISSIONS), default="ask", metavar="MODE", help=help_text)
     add(
         "--no-histories",
         action="store_true",
         help="leave out the sessions that agents have stored themselves",
     )
-
-
-_PERMISSIONS = {
-    "ask": "default",
-    "accept-edits": "acceptEdits",
-    "read-only": "readOnly",
-    "full-access": "fullAuto",
-}
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -59,7 +49,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
     store = preferences.open_store(settings)
-    default = _default(arguments, settings)
+    default = default_setup(arguments, settings)
     with LogNotes(console), traced(settings, console.warning):
         asyncio.run(_serve(store, default, settings, console, has_histories=not arguments.no_histories))
     return 0
@@ -68,19 +58,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 async def _serve(
     store: FileStore, default: Setup, settings: Settings, console: Console, *, has_histories: bool
 ) -> None:
-    import asyncio
-
     from harness.clients.acp.connection import AcpConnection
     from harness.clients.acp.host import AcpHost
     from harness.clients.acp.stdio import serve
     from harness.clients.conversations.shared_backend import open_backend
 
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _loop, about: console.warning(str(about.get("message"))))
-    # Whatever else prints to standard output would break the protocol.
-    target = os.dup(1)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
+    target = protocol_output(console)
     backend = open_backend(store, default)
     host = AcpHost(store, backend, default, settings, histories=has_histories, is_reachable=True)
     try:
@@ -88,18 +71,3 @@ async def _serve(
         await host.wait_for_answers(_STAYS_S)
     finally:
         await host.close()
-
-
-def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
-    from harness.cli.run_request import agent_of
-    from harness.clients.conversations.backend import Setup
-    from harness.contracts.request import OWN_AGENT
-
-    try:
-        agent = agent_of(arguments.agent, settings).name
-    except UsageError:
-        if arguments.agent:
-            raise
-        agent = OWN_AGENT  # nothing was chosen: the one that is always there
-    mode = _PERMISSIONS[arguments.permissions]
-    return Setup(agent=agent, model=arguments.model, permission_mode=mode, cwd=os.getcwd())

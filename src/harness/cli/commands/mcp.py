@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.cli.console import Console
 from harness.cli.output import write_text
 from harness.cli.parser import completes, positive
-from harness.errors import UsageError
+from harness.cli.protocol_programs import PERMISSIONS, default_setup, protocol_output
 
 if TYPE_CHECKING:
     from harness.clients.conversations.backend import Setup
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
     from harness.log.stores.files import FileStore
 
 SUMMARY = "be a server of MCP, so that other agents can use yours"
-_PERMISSIONS = {
-    "ask": "default",
-    "accept-edits": "acceptEdits",
-    "read-only": "readOnly",
-    "full-access": "fullAuto",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("-m", "--model", default="", metavar="NAME", help="its model")
     help_text = "what agents may do without asking: ask (default), accept-edits, read-only, full-access"
-    add("--permissions", choices=tuple(_PERMISSIONS), default="ask", metavar="MODE", help=help_text)
+    add("--permissions", choices=tuple(PERMISSIONS), default="ask", metavar="MODE", help=help_text)
     add(
         "--folder",
         action="append",
@@ -81,7 +74,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
     store = preferences.open_store(settings)
-    default = _default(arguments, settings)
+    default = default_setup(arguments, settings)
     if arguments.max_budget_usd is not None:
         given = budget_here(os.environ)
         wanted = arguments.max_budget_usd
@@ -107,8 +100,6 @@ async def _serve(
     *,
     has_histories: bool,
 ) -> None:
-    import asyncio
-
     from harness.clients.acp.host import AcpHost
     from harness.clients.acp.stdio import serve
     from harness.clients.conversations.shared_backend import open_backend
@@ -116,12 +107,7 @@ async def _serve(
     from harness.clients.mcp.limits import CallLimits
     from harness.clients.mcp.server import McpConnection
 
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _loop, about: console.warning(str(about.get("message"))))
-    # Whatever else prints to standard output would break the protocol.
-    target = os.dup(1)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
+    target = protocol_output(console)
     host = AcpHost(
         store, open_backend(store, default), default, settings, histories=has_histories, is_reachable=True
     )
@@ -131,18 +117,3 @@ async def _serve(
     finally:
         await tools.close()
         await host.close()
-
-
-def _default(arguments: argparse.Namespace, settings: Settings) -> Setup:
-    from harness.cli.run_request import agent_of
-    from harness.clients.conversations.backend import Setup
-    from harness.contracts.request import OWN_AGENT
-
-    try:
-        agent = agent_of(arguments.agent, settings).name
-    except UsageError:
-        if arguments.agent:
-            raise
-        agent = OWN_AGENT  # nothing was chosen: the one that is always there
-    mode = _PERMISSIONS[arguments.permissions]
-    return Setup(agent=agent, model=arguments.model, permission_mode=mode, cwd=os.getcwd())
