@@ -14,23 +14,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeAlias
 
-import msgspec
-
 from harness.clients.acp import options
 from harness.clients.acp.host import AcpHost, OpenedSession
 from harness.clients.acp.questions import EditorQuestion, question_of
+from harness.clients.acp.rpc_connection import Fields, RpcConnection
 from harness.clients.acp.watch import Listener, SessionWatch, options_of
 from harness.clients.acp.wire import (
     CANCELLED,
-    INTERNAL_ERROR,
     INVALID_PARAMETERS,
     INVALID_REQUEST,
     NO_SESSION,
-    PARSE_ERROR,
     UNKNOWN_METHOD,
     RpcError,
     absolute_path,
-    as_rpc_error,
     prompt_of,
     text_field,
 )
@@ -40,11 +36,9 @@ from harness.events import Relay
 from harness.version import __version__
 
 _MOST_SESSIONS = 64
-_MOST_REQUESTS = 256
 _LOOKS, _LOOK_S = 100, 0.02
 _INFO = {"name": "harness", "title": "Harness", "version": __version__}
 _LOGIN = "agents"
-Fields = dict[str, Any]
 
 
 class OpenInEditor:
@@ -60,17 +54,18 @@ class OpenInEditor:
 Method: TypeAlias = "Callable[[AcpConnection, Fields, list[Callable[[], None]]], Awaitable[Fields]]"
 
 
-class AcpConnection:
-    """Contract: lives in one event loop. `send` takes a message at once, in order; `receive` never raises."""
+class AcpConnection(RpcConnection):
+    """Contract: that of `RpcConnection`."""
+
+    PROTOCOL = "ACP"
+    MOST_REQUESTS = 256
 
     def __init__(self, host: AcpHost, send: Callable[[Fields], None]) -> None:
+        super().__init__(send)
         self._host = host
-        self._send_message = send
         self._version: Literal[0, 1, 2] = 0
         self._capabilities: Fields = {}
         self._sessions: dict[str, OpenInEditor] = {}
-        self._running: dict[Any, asyncio.Task[None]] = {}
-        """Requests of the client, by their ids."""
         self._asked: dict[str, tuple[OpenInEditor, EditorQuestion]] = {}
         """Our requests, by their ids."""
         self._count = 0
@@ -83,68 +78,17 @@ class AcpConnection:
         for attached in self._sessions.values():
             if attached.watch is not None:
                 attached.watch.close()
-        for task in [*self._running.values(), *self._tasks]:
+        super().close()
+        for task in list(self._tasks):
             task.cancel()
         self._sessions.clear()
 
-    def receive(self, data: bytes | str) -> None:
-        """One message of the client."""
-        try:
-            message = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self._error(None, RpcError(PARSE_ERROR, "this is not JSON"))
-            return
-        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            self._error(None, RpcError(INVALID_REQUEST, "a message is one JSON-RPC 2.0 object"))
-            return
-        self.take(message)
-
-    def take(self, message: Fields) -> None:
-        method, request_id = message.get("method"), message.get("id")
-        parameters = message.get("params")
-        parameters = parameters if isinstance(parameters, dict) else {}
-        if method is None:
-            self._answered(message)
-        elif "id" not in message:
-            self._notified(str(method), parameters)
-        elif not isinstance(method, str) or not isinstance(request_id, str | int):
-            self._error(
-                None,
-                RpcError(INVALID_REQUEST, "a request has a method, and an id that is a text or a number"),
-            )
-        elif request_id in self._running:
-            self._error(request_id, RpcError(INVALID_REQUEST, "a request with this id is being answered"))
-        elif len(self._running) >= _MOST_REQUESTS:
-            self._error(request_id, RpcError(INVALID_REQUEST, "too many requests at once"))
-        else:
-            work = self._answer(request_id, method, parameters)
-            self._running[request_id] = asyncio.get_running_loop().create_task(work)
-
     # Requests of the client
 
-    async def _answer(self, request_id: Any, method: str, parameters: Fields) -> None:
-        after: list[Callable[[], None]] = []
-        try:
-            result = await self._result(method, parameters, after)
-        except RpcError as error:
-            self._error(request_id, error)
-        except HarnessError as error:
-            self._error(request_id, as_rpc_error(error, str(parameters.get("sessionId", ""))[:200]))
-        except asyncio.CancelledError:
-            self._error(request_id, RpcError(CANCELLED, "the request was cancelled"))
-        except Exception as error:
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": f"ACP {method}", "exception": error}
-            )
-            self._error(request_id, RpcError(INTERNAL_ERROR, "an internal error of Harness"))
-        else:
-            self._send({"id": request_id, "result": result})
-            for act in after:
-                act()
-        finally:
-            self._running.pop(request_id, None)
-
-    async def _result(self, method: str, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
+    async def _result(
+        self, request_id: Any, method: str, parameters: Fields, after: list[Callable[[], None]]
+    ) -> Fields:
+        del request_id
         if method == "initialize":
             return self._initialize(parameters)
         if not self._version:
@@ -482,11 +426,8 @@ class AcpConnection:
         parameters = {"sessionId": attached.id, "update": update}
         self._send({"method": "session/update", "params": parameters})
 
-    def _error(self, request_id: Any, error: RpcError) -> None:
-        self._send({"id": request_id, "error": error.as_json})
-
-    def _send(self, message: Fields) -> None:
-        self._send_message({"jsonrpc": "2.0", **message})
+    def _cancelled(self, request_id: Any) -> None:
+        self._error(request_id, RpcError(CANCELLED, "the request was cancelled"))
 
     _METHODS: ClassVar[Mapping[str, Method]] = {
         "authenticate": _authenticate,

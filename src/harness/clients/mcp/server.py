@@ -14,13 +14,9 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
+from harness.clients.acp.rpc_connection import Fields, RpcConnection
 from harness.clients.acp.wire import (
-    INTERNAL_ERROR,
     INVALID_PARAMETERS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
     UNKNOWN_METHOD,
     RpcError,
 )
@@ -39,9 +35,7 @@ _TASK_AFTER_S = 1.0
 _TASK_TTL_MS, _POLL_MS = 24 * 3600 * 1000, 500
 _MOST_ROUNDS = 8
 """Clients give up after ten rounds of questions: before that, the call returns with what is asked."""
-_MOST_REQUESTS = 64
 _SERVER = {"name": "harness", "title": "Harness", "version": __version__}
-Fields = dict[str, Any]
 
 
 class CallingClient:
@@ -55,76 +49,37 @@ class CallingClient:
         self.has_forms = isinstance(forms, dict) and (not forms or "form" in forms)
 
 
-class McpConnection:
-    """Contract: lives in one event loop. `send` takes a message at once; `receive` never raises."""
+class McpConnection(RpcConnection):
+    """Contract: that of `RpcConnection`."""
+
+    PROTOCOL = "MCP"
+    MOST_REQUESTS = 64
 
     def __init__(self, tools: AgentTools, send: Callable[[Fields], None]) -> None:
+        super().__init__(send)
         self._tools = tools
-        self._send_message = send
         self._capabilities: Fields = {}
         self._version = ""
-        self._running: dict[Any, asyncio.Task[None]] = {}
         self._calls: dict[Any, DelegatedRun] = {}
         self._asked: dict[str, asyncio.Future[Fields]] = {}
         self._rounds: dict[str, int] = {}
         self._count = 0
 
-    def close(self) -> None:
-        for task in list(self._running.values()):
-            task.cancel()
-
-    def receive(self, data: bytes | str) -> None:
-        try:
-            message = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self._error(None, RpcError(PARSE_ERROR, "this is not JSON"))
-            return
-        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            self._error(None, RpcError(INVALID_REQUEST, "a message is one JSON-RPC 2.0 object"))
-            return
-        method, request_id = message.get("method"), message.get("id")
-        given = message.get("params")
-        parameters: Fields = given if isinstance(given, dict) else {}
-        if method is None:
-            self._answered(message)
-        elif "id" not in message:
-            self._notified(str(method), parameters)
-        elif not isinstance(method, str) or not isinstance(request_id, str | int):
-            self._error(None, RpcError(INVALID_REQUEST, "a request has a method and an id"))
-        elif request_id in self._running:
-            self._error(request_id, RpcError(INVALID_REQUEST, "a request with this id is being answered"))
-        elif len(self._running) >= _MOST_REQUESTS:
-            self._error(request_id, RpcError(INVALID_REQUEST, "too many requests at once"))
-        else:
-            work = self._answer(request_id, method, parameters)
-            self._running[request_id] = asyncio.get_running_loop().create_task(work)
-
-    async def _answer(self, request_id: Any, method: str, parameters: Fields) -> None:
+    async def _result(
+        self, request_id: Any, method: str, parameters: Fields, after: list[Callable[[], None]]
+    ) -> Fields:
+        del after
         meta = parameters.get("_meta")
         meta = meta if isinstance(meta, dict) else {}
-        is_modern = f"{_META}protocolVersion" in meta
         try:
-            result = await self._result(request_id, method, parameters, meta)
-        except RpcError as error:
-            self._error(request_id, error)
-        except HarnessError as error:
-            self._error(request_id, RpcError(INVALID_PARAMETERS, error.words))
-        except asyncio.CancelledError:
-            return  # the client does not want an answer any more
-        except Exception as error:
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": f"MCP {method}", "exception": error}
-            )
-            self._error(request_id, RpcError(INTERNAL_ERROR, "an internal error of Harness"))
-        else:
-            if is_modern:
-                result.setdefault("resultType", "complete")
-            self._send({"id": request_id, "result": result})
+            result = await self._result_of(request_id, method, parameters, meta)
         finally:
-            self._running.pop(request_id, None)
             self._calls.pop(request_id, None)
+        if f"{_META}protocolVersion" in meta:
+            result.setdefault("resultType", "complete")
+        return result
 
-    async def _result(self, request_id: Any, method: str, parameters: Fields, meta: Fields) -> Fields:
+    async def _result_of(self, request_id: Any, method: str, parameters: Fields, meta: Fields) -> Fields:
         wanted = meta.get(f"{_META}protocolVersion")
         if wanted is not None and wanted not in MODERN:
             about = {"supported": list(MODERN), "requested": wanted}
@@ -278,11 +233,12 @@ class McpConnection:
             result = message.get("result")
             future.set_result(result if isinstance(result, dict) else {"action": "cancel"})
 
-    def _error(self, request_id: Any, error: RpcError) -> None:
-        self._send({"id": request_id, "error": error.as_json})
+    def _cancelled(self, request_id: Any) -> None:
+        """Such requests are not answered."""
 
-    def _send(self, message: Fields) -> None:
-        self._send_message({"jsonrpc": "2.0", **message})
+    def _as_rpc_error(self, error: HarnessError, parameters: Fields) -> RpcError:
+        del parameters
+        return RpcError(INVALID_PARAMETERS, error.words)
 
 
 def _discovered() -> Fields:
