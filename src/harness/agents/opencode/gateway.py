@@ -1,30 +1,7 @@
-"""OpenCode beside the user's settings: a provider of its own in a variable that is read after the files."""
+"""OpenCode behind the gateway."""
 
 from __future__ import annotations
 
-import json
+from harness.protocols.opencode.pointing import pointing
 
-from harness.contracts.pointing import Pointing
-
-_CONTENT = json.dumps(
-    {
-        "provider": {
-            "harness": {
-                "npm": "@ai-sdk/openai-compatible",
-                "name": "Harness",
-                "options": {"baseURL": "{url}/v1", "apiKey": "{key}"},
-                "models": {"{model}": {"name": "{model}", "limit": {"context": 200000, "output": 32000}}},
-            }
-        },
-        "model": "harness/{model}",
-        "small_model": "harness/{model}",
-    }
-)
-
-POINTING = Pointing(
-    wire="chat",
-    provider="openai-chat",
-    env={"OPENCODE_CONFIG_CONTENT": _CONTENT},
-    model="harness/{model}",
-    needs_model=True,
-)
+POINTING = pointing("OPENCODE_CONFIG_CONTENT")
