@@ -52,12 +52,12 @@ class Rewording:
 
     def __init__(self, session: StoredSession) -> None:
         self.session = session
-        self.cwd = session.cwd
+        self.cwd: str = session.cwd
         self.version = ""
         self.model = ""
-        self.title = session.title
+        self.title: str = session.title
         """What the agent or the user calls the session."""
-        self.parent_id = session.parent_id
+        self.parent_id: str = session.parent_id
         """The session that has started this one as a sub-agent."""
         self.taken: Counter[str] = Counter()
         """How many records each rule took."""

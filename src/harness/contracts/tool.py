@@ -190,8 +190,8 @@ class Renamed(Tool):
     def __init__(self, tool: Tool, name: str) -> None:
         self.tool = tool
         self.spec = msgspec.structs.replace(tool.spec, name=name)
-        self.category = category_of(tool)
-        self.is_quick = getattr(tool, "is_quick", False)
+        self.category: str = category_of(tool)
+        self.is_quick: bool = getattr(tool, "is_quick", False)
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
         return self.tool.operations(arguments)
@@ -258,14 +258,14 @@ class ToolContext:
         self.cwd = cwd
         self.env: Mapping[str, str] = {} if env is None else env
         """For programs that the tool starts: without the secrets of ours, unless they were asked for."""
-        self.files = FileTimes() if files is None else files
+        self.files: FileTimes = FileTimes() if files is None else files
         self.request: Mapping[str, Any] = {} if request is None else request
         """Data the caller of the run passed along for its tools; the model does not see it."""
         self.cancelled = False
         """For code in a thread of its own, which cannot be interrupted: leave soon when this is true."""
         self._on_progress = on_progress
         self._on_stream = on_stream
-        self.can_suspend = on_suspend is not None
+        self.can_suspend: bool = on_suspend is not None
         """Whether a question can be answered here."""
         self._on_spawn = on_spawn
         self._on_resource = on_resource

@@ -55,8 +55,8 @@ class Translator:
     """Whether `text` gets lines as they are written, blank ones among them: for agents that write no records."""
 
     def __init__(self) -> None:
-        self.rule = ""
-        self.working_directory = ""
+        self.rule: str = ""
+        self.working_directory: str = ""
         """Where the agent was started, if the pipeline knows: relative paths are seen from there."""
         self.known_session_id = ""
         """The id of the session, where `begin` knows it: the agent was started with it."""

@@ -184,7 +184,7 @@ class SessionText:
     def __init__(
         self, conversation: HandedConversation, place: HandoverPlace, target: str, tools: ToolTable
     ) -> None:
-        self.ids = NewIds(place.session_id)
+        self.ids: NewIds = NewIds(place.session_id)
         self._source = conversation.agent
         self._target = target
         self._tools = tools

@@ -25,16 +25,17 @@ class GatewayCall:
         self.arrived = arrived
         self.plain = plain
         self.trouble = trouble
-        self.headers = arrived.headers
+        self.headers: dict[str, str] = arrived.headers
         bare, _, query = arrived.target.partition("?")
-        self.http = HttpRequest(
+        self.http: HttpRequest = HttpRequest(
             method=arrived.method,
             path=unquote(bare).rstrip("/"),
             query=dict(parse_qsl(query)),
             headers=self.headers,
             body=_decoded(plain),
         )
-        self.wire_name, self.endpoint = _route(self.http)
+        wire_name, self.endpoint = _route(self.http)
+        self.wire_name: str = wire_name
 
     @property
     def wire(self) -> WireFormat:

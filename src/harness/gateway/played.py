@@ -39,7 +39,7 @@ class Played:
         self.playback = playback
         self.forked_after: int | None = None
         """How many answers came from the recording before the model was asked; None: it was not."""
-        self.parted = ""
+        self.parted: str = ""
         self._on_parted = on_parted
         self._on_difference = on_difference
         self._fork_at = fork_at

@@ -60,13 +60,13 @@ class Recording:
 
     def __init__(self, entries: Iterable[RawEntry], context: MatchContext = ANYWHERE) -> None:
         """`context`: of the recording, with its own folders."""
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         self.starts: list[RawStart] = []
         """Of each message of the conversation."""
         self.calls: list[RecordedCall] = []
-        self.damaged = 0
+        self.damaged: int = 0
         """Calls whose bodies cannot be read."""
-        self.is_without_bodies = False
+        self.is_without_bodies: bool = False
         self._read(entries, context)
         self._used: set[int] = set()
         counts = Counter(
@@ -74,8 +74,8 @@ class Recording:
             for call in self.calls
             if call.is_answered and call.request.purpose == "answer" and call.printed.tool_count
         )
-        self.main = counts.most_common(1)[0][0] if counts else ""
-        self.words = set[str]().union(*(words_of_calls(call.content) for call in self.calls))
+        self.main: str = counts.most_common(1)[0][0] if counts else ""
+        self.words: set[str] = set[str]().union(*(words_of_calls(call.content) for call in self.calls))
 
     def _read(self, entries: Iterable[RawEntry], context: MatchContext) -> None:
         bodies = BodyReader()
@@ -189,7 +189,7 @@ class Playback:
         folder → present one.
         """
         self.recording = recording
-        self.bindings = Bindings(places)
+        self.bindings: Bindings = Bindings(places)
         self.answers: Counter[str] = Counter()
         """By conversation: how many answers were given whole."""
         self.context = context

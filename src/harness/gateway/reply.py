@@ -35,18 +35,18 @@ class Reply:
         self, connection: socket.socket, method: str, before_last: Callable[[Reply], object] | None = None
     ) -> None:
         self.connection = connection
-        self.status = 0
+        self.status: int = 0
         """0: there was no answer."""
         self.headers: dict[str, str] = {}
         self.origin: Origin = "gateway"
         self.differs: list[str] = []
         """How the call differs from the recorded one that answers it."""
-        self.is_cut = False
-        self.is_client_gone = False
-        self.must_close = False
+        self.is_cut: bool = False
+        self.is_client_gone: bool = False
+        self.must_close: bool = False
         """The connection cannot be used for another request."""
-        self.first_ms = 0
-        self.took_ms = 0
+        self.first_ms: int = 0
+        self.took_ms: int = 0
         self._began = time.monotonic()
         self._method = method
         self._before_last = before_last

@@ -55,7 +55,7 @@ class FileWriter:
             os.close(fd)
             raise UnknownSession(f"{path} has just been deleted")
         try:
-            self.next_seq = _repair(fd, base)
+            self.next_seq: int = _repair(fd, base)
         except OSError:
             os.close(fd)
             raise

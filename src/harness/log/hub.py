@@ -74,7 +74,7 @@ class Hub:
         self, store: Store, log_id: str, writer: LogWriter, clock: Callable[[], int] | None = None
     ) -> None:
         self.log_id = log_id
-        self.clock = clock or new_clock()
+        self.clock: Callable[[], int] = clock or new_clock()
         self.store = store
         self._writer = writer
         self._next_seq = writer.next_seq
@@ -224,7 +224,7 @@ class Source:
 
     def __init__(self, hub: Hub, run_id: str) -> None:
         self.run_id = run_id
-        self.run_ids = {"": run_id}
+        self.run_ids: dict[str, str] = {"": run_id}
         self._hub = hub
 
     def append(self, events: Sequence[Event], observed_ms: int | None = None) -> Sequence[Event]:
@@ -235,7 +235,7 @@ class Follower:
     """A cursor into a log that is being written in this process."""
 
     def __init__(self, hub: Hub, store: Store, cursor: int) -> None:
-        self.cursor = cursor
+        self.cursor: int = cursor
         self._hub = hub
         self._store = store
         self._reader: LogReader | None = None

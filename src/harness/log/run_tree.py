@@ -140,10 +140,10 @@ class RunTree:
         """The one that was fed last."""
         self._runs = self._state.runs
         self._is_clear = True
-        self.run = RunNode("")
-        self.began = False
+        self.run: RunNode = RunNode("")
+        self.began: bool = False
         """Whether the run begins with this event."""
-        self.restarted = False
+        self.restarted: bool = False
         """Whether a run that had started, and has not ended, starts once more: texts that it left open stay as they are."""
         self.ended: Sequence[RunNode] = ()
         """Runs that end with this event, inner ones first. They still contain what they left open."""

@@ -210,7 +210,7 @@ class Child:
 
     def __init__(self, invocation: Invocation, timeouts: ChildTimeouts = DEFAULT_TIMEOUTS) -> None:
         self.exit: ChildExit | None = None
-        self.pid = 0
+        self.pid: int = 0
         self._timeouts = timeouts
         self._asked: deque[signal.Signals] = deque()
         self._lock = threading.RLock()  # re-entrant: a signal handler may interrupt its own thread

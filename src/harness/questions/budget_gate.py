@@ -55,7 +55,7 @@ class BudgetGate:
         self._reply: RelayReply | None = None
         self._deadline_ms = float("inf")
         self._is_over = False
-        self.changed = threading.Event()
+        self.changed: threading.Event = threading.Event()
         """Set when it was answered, or when the run is to stop."""
         self.reason = ""
         """Why the run ended here."""

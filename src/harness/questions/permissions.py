@@ -143,13 +143,13 @@ class Permissions:
         folder: WorkFolder | None = None,
         rules: Iterable[Rule] = (),
     ) -> None:
-        self.mode = mode if isinstance(mode, AccessMode) else _BY_POLICY[mode]
+        self.mode: AccessMode = mode if isinstance(mode, AccessMode) else _BY_POLICY[mode]
         """For calls that nothing else decides."""
-        self.allowlist = list(allowlist)
-        self.allow_once = list(allow_once)
+        self.allowlist: list[ToolPermission] = list(allowlist)
+        self.allow_once: list[ToolPermission] = list(allow_once)
         """Each allows one call."""
-        self.deny = list(deny)
-        self.folder = folder or WorkFolder(root=os.path.realpath("."))
+        self.deny: list[Denial] = list(deny)
+        self.folder: WorkFolder = folder or WorkFolder(root=os.path.realpath("."))
         self.rules = list(rules)
         """Of the user's settings, and what was granted since."""
 

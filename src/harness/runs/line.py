@@ -44,11 +44,11 @@ class Line:
         """`gateway`: the one that the process talks to its model through, which lives as long as the line."""
         assert launch.two_way is not None, "only two-way agents have lines"
         self.gateway = gateway
-        self.id = secrets.token_hex(4)
+        self.id: str = secrets.token_hex(4)
         self.driver: Driver = launch.two_way.driver(launch.request, self.id)
         invocation = launch.invocation if gateway is None else gateway.pointed(launch.invocation)
-        self.child = _connect(replace(launch, invocation=invocation))
-        self.model = launch.request.model
+        self.child: Child = _connect(replace(launch, invocation=invocation))
+        self.model: str = launch.request.model
         """The model that it was given last; empty: the program's own choice."""
         self.turns = 0
         """How many prompts it has been given."""

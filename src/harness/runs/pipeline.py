@@ -43,7 +43,7 @@ class Pipeline:
 
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
-        self.lifecycle = RunLifecycle()
+        self.lifecycle: RunLifecycle = RunLifecycle()
         """What is open and known of the run so far."""
         self.rules: Counter[str] = Counter()
         """How many lines each rule took: `stdout assistant`, `stderr stderr`, `stdout blank` …"""

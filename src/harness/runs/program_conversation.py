@@ -62,7 +62,7 @@ class ProgramConversation:
 
         `on_grant`: called when a person allowed something for always, with what it is called, in the thread of the run.
         """
-        self.tools = tools or NO_TOOLS
+        self.tools: HeldTools = tools or NO_TOOLS
         self.line: Line | None = None
         self.unread: list[OutputChunk | Send] = []
         """The last words of a process that is gone: the next run records them."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from harness.events import Event, Result, SessionStart, Warning
 from harness.formats.json_lines import LineBlocks
 from harness.log import codec
-from harness.log.hub import Hub
+from harness.log.hub import Hub, Source
 from harness.log.raw import RawEntry, RawEvent, RawGateway, RawOutput, RawStart, RawWriter
 from harness.log.redact.redactor import Redactor, redact_text, secrets_in
 from harness.process.child import OutputChunk
@@ -189,9 +189,9 @@ class TranslatedRun:
     def __init__(self, launch: Launch, hub: Hub, recorder: Recorder) -> None:
         self.result: Result | None = None
         self.session: SessionStart | None = None
-        self.pipeline = Pipeline(launch.new_translator())
-        self.cost = CostMeter(prices_of(launch.request.cwd), launch.request.model)
-        self.source = hub.source(launch.run_id or hub.log_id)
+        self.pipeline: Pipeline = Pipeline(launch.new_translator())
+        self.cost: CostMeter = CostMeter(prices_of(launch.request.cwd), launch.request.model)
+        self.source: Source = hub.source(launch.run_id or hub.log_id)
         self._recorder = recorder
         self._has_warned = False
 

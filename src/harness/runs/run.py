@@ -65,7 +65,7 @@ class Run:
         self, launch: Launch, store: Store, hub: Hub, worker: Worker, *, is_guest: bool = False
     ) -> None:
         """`is_guest`: the log has another owner, and continues after the run."""
-        self.id = launch.run_id or hub.log_id
+        self.id: str = launch.run_id or hub.log_id
         self.launch = launch
         self.store = store
         self.hub = hub

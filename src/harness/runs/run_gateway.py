@@ -54,7 +54,7 @@ class RunGateway:
     def __init__(
         self, plan: GatewayPlan, cwd: str, mask: Callable[[bytes], bytes], spending: Spending | None = None
     ) -> None:
-        self.inlet = CallInlet()
+        self.inlet: CallInlet = CallInlet()
         self.played: Played | None = None
         """Of a replay."""
         self._answers: RecordedAnswers | None = None
@@ -72,7 +72,7 @@ class RunGateway:
     def _open(self, mask: Callable[[bytes], bytes]) -> None:
         plan = self._plan
         try:
-            self.home = os.path.join(self._folder, "home") if plan.has_own_home else plan.start.home
+            self.home: str = os.path.join(self._folder, "home") if plan.has_own_home else plan.start.home
             recording = _recording(plan)
             context = self._context(recording)
             answerer = self._answerer(recording, context)

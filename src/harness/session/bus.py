@@ -44,7 +44,7 @@ class Bus:
         `on_folded`: called after the event is folded and before the listeners are called; `answers`: what
         the questions among the events are answered through.
         """
-        self.fold = ThreadFold()
+        self.fold: ThreadFold = ThreadFold()
         self._changed: DisplayStateChangedEvent | None = None
         self._quiet = frozenset(quiet)
         self._answers = answers

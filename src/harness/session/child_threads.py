@@ -52,9 +52,9 @@ class ChildThread:
     ) -> None:
         self.metadata = metadata
         self.hub = hub
-        self.context = loop_context(hub)
-        self.conversation = AgentConversation(self.context, entries)
-        self.start_seq = hub.recent_start()
+        self.context: LoopContext = loop_context(hub)
+        self.conversation: AgentConversation = AgentConversation(self.context, entries)
+        self.start_seq: int = hub.recent_start()
         """The `seq` of its first own event; nothing has been appended to the hub yet."""
         self._store = store
 

@@ -67,7 +67,7 @@ class HandedTools:
         self._channel: _AskingChannel | None = None
         self._begun = asyncio.Event()
         self._count = 0
-        self.name = server_name(thread.id, thread.metadata.created_ms)
+        self.name: str = server_name(thread.id, thread.metadata.created_ms)
         self._server = ToolServer(self.name, self._specs, self._call)
 
     def served(self) -> ServedTools:

@@ -178,6 +178,7 @@ class Harness(SessionMethods[State], ThreadMethods):
     """
 
     _sessions: dict[tuple[str, str], Session[State]]
+    internals: HarnessParts
     session: Session[State]
 
     def __init__(
@@ -551,7 +552,8 @@ class Harness(SessionMethods[State], ThreadMethods):
         return await self._core.hooks.memory.record()
 
     def _first_core(self, id: str, resource_id: str) -> SessionCore:
-        self.id, self._resource_id, self._sessions = id, resource_id, {}
+        self.id: str = id
+        self._resource_id, self._sessions = resource_id, {}
         self.session = self._new_session()
         return self.session.internals
 

@@ -143,10 +143,10 @@ class HarnessParts:
         redact: bool,
     ) -> None:
         self.id = id
-        self.cwd = os.path.abspath(cwd or os.getcwd())
+        self.cwd: str = os.path.abspath(cwd or os.getcwd())
         self.environ: Mapping[str, str] = os.environ if environ is None else environ
-        self.secrets = secrets_in(self.environ) if redact else None
-        self.clock = new_clock()
+        self.secrets: dict[str, str] | None = secrets_in(self.environ) if redact else None
+        self.clock: Callable[[], int] = new_clock()
         self.loop: asyncio.AbstractEventLoop | None = None
         """That of `init`; None before it."""
         self.sessions: list[OpenSession] = []
@@ -157,7 +157,7 @@ class HarnessParts:
         self.services: Services | None = None
         """None before `init`."""
         self.browser: Browser | None = None
-        self.heartbeats = Heartbeats()
+        self.heartbeats: Heartbeats = Heartbeats()
         self.gateway = gateway
         """Between agent programs and their models."""
         self.limits: Limits
@@ -174,8 +174,8 @@ class HarnessParts:
     ) -> None:
         """Raises UsageError for modes that contradict each other."""
         check_modes(modes, default_mode_id)
-        self.modes = {mode.id: mode for mode in modes}
-        self.default_mode = default_mode(modes, default_mode_id)
+        self.modes: dict[str, Mode] = {mode.id: mode for mode in modes}
+        self.default_mode: Mode = default_mode(modes, default_mode_id)
         self.agent: AgentInput = described(agent or OWN_AGENT)
         self.instructions = instructions
 
@@ -190,9 +190,9 @@ class HarnessParts:
         sub-agents and unknown built-in tools.
         """
         self.tools = tools
-        self.mcp = McpServers(mcp_servers, self.cwd, self.environ)
-        self.definitions = _definitions(lists["subagents"])
-        self.disabled_tools = _disabled(lists["disable_builtin_tools"])
+        self.mcp: McpServers = McpServers(mcp_servers, self.cwd, self.environ)
+        self.definitions: dict[str, Subagent] = _definitions(lists["subagents"])
+        self.disabled_tools: frozenset[str] = _disabled(lists["disable_builtin_tools"])
         check_resolver(category_resolver)
         self.category_resolver = category_resolver
 
@@ -203,14 +203,17 @@ class HarnessParts:
         memory: MemoryInput | None,
         om_config: MemoryDefaults | None,
     ) -> None:
-        self.state_schema, self.initial_state = schema, initial
+        self.state_schema: Any = schema
+        self.initial_state: Mapping[str, Any] | None = initial
         self.memory_input = memory
-        self.om_config = om_config or MemoryDefaults()
+        self.om_config: MemoryDefaults = om_config or MemoryDefaults()
 
     def _set_bounds(self, limits: Limits | None, guards: Guards | None, hooks: Hooks | None) -> None:
         """Raises UsageError for limits that are none, and for guards and hooks that cannot be called."""
         self.limits = checked_limits(limits) or Limits()
-        self.guards, self.hooks = check_guards(guards, hooks)
+        checked_guards, checked_hooks = check_guards(guards, hooks)
+        self.guards: Guards = checked_guards
+        self.hooks: Hooks = checked_hooks
 
     def set_models(self, catalogue: ModelCatalogue, use_tracker: UseTracker | None) -> None:
         self.catalogue, self.use_tracker = catalogue, use_tracker
@@ -225,13 +228,14 @@ class HarnessParts:
         bounds: tuple[Limits | None, Guards | None, Hooks | None],
     ) -> None:
         self._set_bounds(*bounds)
-        self.workspaces = Workspaces(workspace, self._append_to_all)
+        self.workspaces: Workspaces = Workspaces(workspace, self._append_to_all)
         if isinstance(workspace, WorkspaceConfig):
             self.mcp.is_confined = workspace.sandbox and workspace.confines_servers
-        self.has_storage = storage is not None
+        self.has_storage: bool = storage is not None
         self.store: Store = storage if storage is not None else MemoryStore()
         self.thread_lock: ThreadLock = thread_lock or NoLock()
-        self.pubsub, self.observability = pubsub, observability
+        self.pubsub: PubSub | None = pubsub
+        self.observability: Observability | None = observability
 
     def mode(self, mode_id: str) -> Mode:
         """Raises UsageError `Mode not found: …`."""

@@ -19,7 +19,7 @@ class HeldTool(Tool):
 
     def __init__(self, tool: Tool, mode: str) -> None:
         self.spec = tool.spec
-        self.refusal = f"{tool.spec.name} cannot be used in the mode {mode}: nothing was done"
+        self.refusal: str = f"{tool.spec.name} cannot be used in the mode {mode}: nothing was done"
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del arguments, context

@@ -220,8 +220,8 @@ class MemoryRoles:
     """`session.om`: the models of the observational memory, of its `observer` and its `reflector`."""
 
     def __init__(self, choices: Choices, usual: Callable[[], UsualMemory]) -> None:
-        self.observer = MemoryRole("observer", choices, usual)
-        self.reflector = MemoryRole("reflector", choices, usual)
+        self.observer: MemoryRole = MemoryRole("observer", choices, usual)
+        self.reflector: MemoryRole = MemoryRole("reflector", choices, usual)
 
 
 class SubagentModels:
@@ -248,4 +248,4 @@ class SubagentSettings:
     """`session.subagents`: settings of sub-agents; `model` has their models."""
 
     def __init__(self, choices: Choices) -> None:
-        self.model = SubagentModels(choices)
+        self.model: SubagentModels = SubagentModels(choices)

@@ -37,7 +37,7 @@ class OpenThread:
         self.hub = hub
         self.fold = fold
         fold.read_log = self._read_log
-        self.cursor = hub.next_seq
+        self.cursor: int = hub.next_seq
         """The first event that listeners are notified of."""
         self._secrets = secrets
         self._snapshot_seq, self._snapshot_bytes = 0, 0

@@ -76,7 +76,8 @@ class OutputShape:
 
     def __init__(self, kind: Any) -> None:
         try:
-            self.schema, self._decode = _shape_of(kind)
+            schema, self._decode = _shape_of(kind)
+            self.schema: dict[str, Any] = schema
         except (TypeError, ValueError, RecursionError) as error:
             why = str(error).rpartition("\n")[2]  # of several lines of msgspec, the last says it
             raise UsageError(f"output: this type cannot be asked for: {why}", hint=_HINT) from error
@@ -151,10 +152,10 @@ class WantedOutput:
     """What the answer of one run has to be, and what it was. `value` is unset until an answer fits."""
 
     def __init__(self, output: Output[Any]) -> None:
-        self.shape = OutputShape(output.type)
+        self.shape: OutputShape = OutputShape(output.type)
         self.how: How = output.how
         self.value: Any = msgspec.UNSET
-        self.problem = ""
+        self.problem: str = ""
         """What was wrong with the last answer."""
         self._left = output.retries
         self._check = output.check

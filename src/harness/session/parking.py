@@ -66,7 +66,7 @@ class Parking:
         clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
         """`is_free`: neither a run nor a question is open. `send`: a prompt and its id; returns when the run ends."""
-        self.rules = ParkingRules()
+        self.rules: ParkingRules = ParkingRules()
         self._facts = facts
         self._is_free = is_free
         self._append = append

@@ -168,7 +168,7 @@ class SessionPermissions:
     def __init__(self, state: SessionState, category_of: CategoryResolver | None) -> None:
         self._state = state
         self._category_of = category_of
-        self.folder = WorkFolder(root="")
+        self.folder: WorkFolder = WorkFolder(root="")
         """Where the session works."""
         self.settings: Sequence[Rule] = ()
         """The rules of the user's settings and of the project's file, for all agents."""

@@ -82,16 +82,18 @@ class RunHooks:
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
-        self.goals = Goals(session.host, thread_judge(session.host, session.permissions))
-        self.signals = SignalDelivery(session)
+        self.goals: Goals = Goals(session.host, thread_judge(session.host, session.permissions))
+        self.signals: SignalDelivery = SignalDelivery(session)
         parts = session.harness
-        self.guards = GuardRunner(parts.guards, parts.hooks, self._note, lambda: session.runs.context)
-        self.memory = ThreadMemory(session)
+        self.guards: GuardRunner = GuardRunner(
+            parts.guards, parts.hooks, self._note, lambda: session.runs.context
+        )
+        self.memory: ThreadMemory = ThreadMemory(session)
         self.options: AgentOptions | None = None
         """The options of the current run."""
-        self.first_message = ""
+        self.first_message: str = ""
         """The user's first message in the current thread since it was opened, shortened."""
-        self.last_message = ""
+        self.last_message: str = ""
         self._shown: tuple[tuple[Turn, ...], int] | None = None
         """The turns that the memory chose for the model, and how many entries there were then."""
         self._builtin = self._make_tools()
@@ -206,7 +208,8 @@ class RunHooks:
 
     def use_another_thread(self) -> None:
         self._leave_span()
-        self.first_message = self.last_message = ""
+        self.first_message = ""
+        self.last_message = ""
         self._seen = _Seen()
 
     async def close(self) -> None:

@@ -85,15 +85,15 @@ class Runs:
         self._ended: asyncio.Future[None] | None = None
         """Set when the current run, and the work that follows it, is done."""
         self._opening = asyncio.Lock()
-        self.context = RequestContext()
+        self.context: RequestContext = RequestContext()
         """Of the current run, or of the latest one."""
         self._context_of = ""
         """The run that the context and the limits belong to."""
-        self.limits = Limits()
+        self.limits: Limits = Limits()
         """Of the current run, or of the latest one."""
         self.output: WantedOutput | None = None
         """What the answer of the current run, or of the latest one, has to be."""
-        self.endings = RunOutcomes()
+        self.endings: RunOutcomes = RunOutcomes()
         self._queued_contexts: dict[str, RequestContext] = {}
         """Request contexts of queued messages, by message id. They hold any objects and are never logged."""
         self._accepted: set[str] = set()
@@ -105,7 +105,7 @@ class Runs:
         self._holds_queue = False
         self._is_paused = False
         """Whether the queue is held back because the user stopped the run."""
-        self.is_abort_requested = False
+        self.is_abort_requested: bool = False
         self.abort_signal: asyncio.Event | None = None
         """Of the current run: set when it should stop."""
         self._operation = 0

@@ -11,13 +11,16 @@ from harness.folds.session.encoding import to_wire
 from harness.folds.session.events import TokenUsage
 from harness.folds.session.usage import NOTHING_USED, read_usage, usage_of
 from harness.log.hub import Hub
+from harness.session.approvals import Approvals, FollowUps, RunState, StreamState, Suspensions
 from harness.session.bus import Bus
 from harness.session.completion import hides
 from harness.session.config import BackingAgent, CommandAgent
+from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
 from harness.session.services import Workspace
-from harness.session.session_core import SessionCore
+from harness.session.session_core import Identity, SessionCore
 from harness.session.session_methods import SessionMethods
 from harness.session.state import State
+from harness.session.threads import Threads
 
 
 @hides("internals")
@@ -42,12 +45,20 @@ class Session(SessionMethods[State]):
     """
 
     def __init__(self, core: SessionCore) -> None:
-        self._core = self.internals = core
-        self.cwd, self.identity = core.cwd, core.identity
-        self.thread, self.mode, self.model = core.thread, core.mode, core.model
-        self.om, self.subagents = core.om, core.subagents
-        self.approval, self.suspensions, self.follow_ups = core.approval, core.suspensions, core.follow_ups
-        self.run, self.stream = core.run, core.stream
+        self._core = core
+        self.internals: SessionCore = core
+        self.cwd: str = core.cwd
+        self.identity: Identity = core.identity
+        self.thread: Threads = core.thread
+        self.mode: ModeSelection = core.mode
+        self.model: ModelSelection = core.model
+        self.om: MemoryRoles = core.om
+        self.subagents: SubagentSettings = core.subagents
+        self.approval: Approvals = core.approval
+        self.suspensions: Suspensions = core.suspensions
+        self.follow_ups: FollowUps = core.follow_ups
+        self.run: RunState = core.run
+        self.stream: StreamState = core.stream
 
     # Which agent works, and where
 

@@ -166,10 +166,10 @@ class SessionCore:
     def __init__(self, harness: HarnessParts, *, resource_id: str, session_id: str, cwd: str) -> None:
         self.harness = harness
         self.cwd = cwd
-        self.identity = Identity(resource_id, session_id)
+        self.identity: Identity = Identity(resource_id, session_id)
         self._redactor = EventRedactor(harness.secrets) if harness.secrets is not None else None
-        self.answers = SessionAnswers(self)
-        self.bus = Bus(
+        self.answers: SessionAnswers = SessionAnswers(self)
+        self.bus: Bus = Bus(
             self._notice,
             self._note_activity,
             quiet=QUIET if harness.pubsub is None else (),
@@ -179,35 +179,39 @@ class SessionCore:
         self._making_driver = threading.Lock()
         self._workspace: Workspace | None = None
         """The workspace that a factory made for this session."""
-        self.thread = Threads(self)
+        self.thread: Threads = Threads(self)
         self._loose = self._new_loose()
         self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
-        self.state = SessionState(harness.state_schema, harness.initial_state, self.append)
+        self.state: SessionState[dict[str, Any]] = SessionState(
+            harness.state_schema, harness.initial_state, self.append
+        )
         self.bus.fold.knows(self.state.stored())
         choices = Choices(harness, self.state, self.thread, self.append)
-        self.mode = ModeSelection(harness.default_mode.id, choices, stop=self._stop_run)
+        self.mode: ModeSelection = ModeSelection(harness.default_mode.id, choices, stop=self._stop_run)
         first_model = self.state.peek("currentModelId") or harness.default_mode.default_model_id
-        self.model = ModelSelection(first_model or "", self.mode, choices, works_alone=self._has_program)
+        self.model: ModelSelection = ModelSelection(
+            first_model or "", self.mode, choices, works_alone=self._has_program
+        )
         self.mode.on_change = self.model.follow
-        self.om = MemoryRoles(choices, lambda: self.hooks.memory)
-        self.subagents = SubagentSettings(choices)
-        self.permissions = SessionPermissions(self.state, harness.category_resolver)
+        self.om: MemoryRoles = MemoryRoles(choices, lambda: self.hooks.memory)
+        self.subagents: SubagentSettings = SubagentSettings(choices)
+        self.permissions: SessionPermissions = SessionPermissions(self.state, harness.category_resolver)
         self.permissions.work_in(self.working_directory, harness.environ)
-        self.runs = Runs(self)
-        self.parking = Parking(
+        self.runs: Runs = Runs(self)
+        self.parking: Parking = Parking(
             facts=lambda: self.bus.fold.facts.limits,
             is_free=lambda: not self.runs.is_busy and not self.bus.fold.facts.relays,
             append=self.append,
             send=lambda text, message_id: self.runs.send(UserMessage(text=text, id=message_id)),
         )
-        self.approval = Approvals(self)
-        self.suspensions = Suspensions(self)
-        self.follow_ups = FollowUps(self.runs)
-        self.run = RunState(self)
-        self.stream = StreamState(self)
-        self.display_state = SessionDisplay(self.bus)
-        self.host = SessionHost(self)
-        self.hooks = RunHooks(self)
+        self.approval: Approvals = Approvals(self)
+        self.suspensions: Suspensions = Suspensions(self)
+        self.follow_ups: FollowUps = FollowUps(self.runs)
+        self.run: RunState = RunState(self)
+        self.stream: StreamState = StreamState(self)
+        self.display_state: SessionDisplay = SessionDisplay(self.bus)
+        self.host: SessionHost = SessionHost(self)
+        self.hooks: RunHooks = RunHooks(self)
 
     # The log and its listeners
 

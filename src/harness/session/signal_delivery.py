@@ -45,7 +45,7 @@ class SignalDelivery:
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
-        self.inbox = NotificationInbox(SessionInboxHost(session))
+        self.inbox: NotificationInbox = NotificationInbox(SessionInboxHost(session))
         self.policy: Policy | None = None
 
     @property

@@ -151,7 +151,7 @@ class StructSchema:
         self._is_strict = bool(config is not None and config.forbid_unknown_fields)
         self._tag = {config.tag_field: config.tag} if config is not None and config.tag is not None else {}
         self._names = _names_of(schema)
-        self.keys = frozenset(self._names)
+        self.keys: frozenset[str] = frozenset(self._names)
         self._decode = msgspec.json.Decoder(schema).decode
 
     def stored(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class PydanticSchema:
                 raise ValueError(f"{name} is left out of what is stored")
             if by_name and key != name:
                 self._keys[name] = key
-        self.keys = frozenset((*self._names, *self._keys))
+        self.keys: frozenset[str] = frozenset((*self._names, *self._keys))
 
     def stored(self, values: dict[str, Any]) -> dict[str, Any]:
         given = {self._keys.get(key, key): value for key, value in values.items()}

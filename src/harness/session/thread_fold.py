@@ -111,17 +111,17 @@ class ThreadFold:
     """
 
     def __init__(self) -> None:
-        self.facts = Facts()
-        self.tree = RunTree()
+        self.facts: Facts = Facts()
+        self.tree: RunTree = RunTree()
         """The runs in the thread's log; other folds of the same events may share it."""
-        self.translation = SessionTranslation(tree=self.tree)
-        self.memory = RecordFold()
-        self.next_seq = 0
+        self.translation: SessionTranslation = SessionTranslation(tree=self.tree)
+        self.memory: RecordFold = RecordFold()
+        self.next_seq: int = 0
         """Of the next event to be fed."""
         self.read_log: Callable[[int], Iterable[Event]] | None = None
         """Reads the log again from that event on."""
-        self.is_shown = True
-        self.shown_display = DisplayState()
+        self.is_shown: bool = True
+        self.shown_display: DisplayState = DisplayState()
         """`display` as it was when it was last brought up to date: current while `is_shown`."""
         self._shown_seq = 0
         """While hidden: of the next event for the translation."""

@@ -49,9 +49,9 @@ class DirectoryWorkspace:
     """Contract: that of `Workspace`."""
 
     def __init__(self, config: WorkspaceConfig) -> None:
-        self.cwd = os.path.abspath(config.cwd)
-        self.id = config.id or self.cwd
-        self.name = config.name or os.path.basename(self.cwd)
+        self.cwd: str = os.path.abspath(config.cwd)
+        self.id: str = config.id or self.cwd
+        self.name: str = config.name or os.path.basename(self.cwd)
         self._config = config
         self._tools: list[Tool] | None = None
 
@@ -108,7 +108,7 @@ class Workspaces:
             )
         self._append = append
         self._resolved: Workspace | None = None
-        self.is_configured = given is not None
+        self.is_configured: bool = given is not None
 
     @property
     def is_ready(self) -> bool:

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 from harness import config
 from harness.errors import BudgetExceeded, HarnessError, UsageError
-from harness.events import BudgetExtended, Event, Relay, RelayReply, Warning
+from harness.events import BudgetExtended, Event, Relay, RelayReply, Usage, Warning
 from harness.log.store import Store, is_copy, read_all
 from harness.usage.budget_settings import BudgetLimit, limits_in, money, period_start_ms
 from harness.usage.ledger import Charge, total
-from harness.usage.prices import Prices
+from harness.usage.prices import Prices, Rate
 from harness.usage.prices import load as load_prices
 from harness.usage.stored_accounts import StoredAccounts, day_of
 
@@ -120,7 +120,7 @@ class BudgetGuard:
     ) -> None:
         self.asks = asks
         """Whether there may be a person who can answer."""
-        self.cost_of = prices.cost_usd
+        self.cost_of: Callable[[str, Usage, Rate], float | None] = prices.cost_usd
         self._limits = limits
         self._prices = prices
         self._store = store

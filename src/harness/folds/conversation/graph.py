@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from harness.folds.conversation.entries import Dated, Entry, Node, kind_of
 from harness.folds.run_events import events as wire
@@ -224,7 +224,7 @@ class Graph:
         )
         return mine == theirs
 
-    __hash__ = None  # type: ignore[assignment] # compared by content, which may not be hashable
+    __hash__: ClassVar[None] = None  # type: ignore[assignment] # compared by content, which may not be hashable
 
 
 def graph_of(nodes: Iterable[Node], edges: Mapping[str, Iterable[str]]) -> Graph:

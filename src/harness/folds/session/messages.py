@@ -8,7 +8,7 @@ joined when it is read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -48,7 +48,7 @@ class Growing:
     def __eq__(self, other: object) -> bool:
         return str(self) == str(other) if isinstance(other, Growing | str) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment] # it grows
+    __hash__: ClassVar[None] = None  # type: ignore[assignment] # it grows
 
 
 Role: TypeAlias = Literal["user", "assistant", "system"]
@@ -114,14 +114,14 @@ class MessageDraft:
     __slots__ = ("_applied", "_slots", "changes", "created_at", "id", "size", "writing", "written")
 
     def __init__(self, id: str, created_at: int, parts: Sequence[Part] = ()) -> None:
-        self.id = id
-        self.created_at = created_at
+        self.id: str = id
+        self.created_at: int = created_at
         self.changes: list[Part | str | _Resumed | _Replaced] = list(parts)
-        self.writing = -1
+        self.writing: int = -1
         """The part that added text belongs to."""
-        self.written = len(parts)
+        self.written: int = len(parts)
         """How many parts there are, including the retracted ones."""
-        self.size = 0
+        self.size: int = 0
         """The approximate length in characters; never shrinks."""
         self._slots = _Slots()
         self._applied = 0
@@ -325,7 +325,7 @@ class HarnessMessage:
     def __eq__(self, other: object) -> bool:
         return self.data() == other.data() if isinstance(other, HarnessMessage) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment] # compared by content, which may not be hashable
+    __hash__: ClassVar[None] = None  # type: ignore[assignment] # compared by content, which may not be hashable
 
     def __repr__(self) -> str:
         return f"HarnessMessage({self.data()!r})"

@@ -85,7 +85,7 @@ class SessionTranslation:
         arrives while a run is open becomes a part of the run's message.
         """
         self._signals_apart = signals_apart
-        self.tree = tree or RunTree()
+        self.tree: RunTree = tree or RunTree()
         self._runs = Lifecycle(self.tree)
         self._forks: dict[str, RunTree] = {}
         self._handlers: Mapping[type[Event], Callable[[Any], Sequence[HarnessEvent]]] = {

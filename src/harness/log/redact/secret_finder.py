@@ -185,7 +185,7 @@ class SecretFinder:
     """
 
     def __init__(self, secrets: Mapping[str, str], keys: Sequence[str] = ()) -> None:
-        self.forms = _forms(tuple(secrets.items()))
+        self.forms: list[Form] = _forms(tuple(secrets.items()))
         literals = [form.head for form in self.forms]
         self._shapes_from = len(literals)
         literals += [prefix.literal for prefix in _SHAPE_PREFIXES]

@@ -121,7 +121,7 @@ class FileStore(Store):
     """A folder of logs. Contract: no id ever leads to a file outside of it."""
 
     def __init__(self, directory: str) -> None:
-        self.directory = os.path.abspath(directory)
+        self.directory: str = os.path.abspath(directory)
         self._index: IndexAccess | None = None
         self._watch: FileWatch | None = None
         self._parents: dict[str, tuple[tuple[int, int, int], str | None]] = {}

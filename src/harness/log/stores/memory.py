@@ -173,7 +173,7 @@ class MemoryStore(Store):
 class _Log:
     def __init__(self, metadata: Metadata) -> None:
         self.metadata = metadata
-        self.base = 0 if metadata.fork is None else metadata.fork.seq
+        self.base: int = 0 if metadata.fork is None else metadata.fork.seq
         self.events: list[Event] = []
         self.is_live = False
         self.snapshots: dict[str, tuple[int, bytes]] = {}
@@ -238,7 +238,7 @@ class MemoryWriter(LogWriter):
                 f"session {log.metadata.session_id} is being written by process {holder}", holder=holder
             )
         log.is_live = True
-        self.next_seq = log.next_seq
+        self.next_seq: int = log.next_seq
         self._log = log
 
     def append(self, events: Sequence[Event]) -> int:

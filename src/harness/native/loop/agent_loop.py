@@ -64,8 +64,8 @@ class AgentLoop:
         recorder: RunRecorder,
         tools: ToolExecutor,
     ) -> None:
-        self.steps = ModelSteps(context, options, recorder, transcript)
-        self.spent_before_usd = context.spent_usd
+        self.steps: ModelSteps = ModelSteps(context, options, recorder, transcript)
+        self.spent_before_usd: float = context.spent_usd
         """Of the conversation, before this run began: the budget is for what comes after."""
         self._context = context
         self._options = options

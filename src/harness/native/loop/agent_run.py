@@ -70,9 +70,9 @@ class AgentRun:
         """
         self.context = context
         self.options = options
-        self.run_id = run_id or context.new_id()
+        self.run_id: str = run_id or context.new_id()
         self.depth = depth
-        self.inbox = inbox or Inbox()
+        self.inbox: Inbox = inbox or Inbox()
         self.result: Result | None = None
         """When the run has ended."""
         self.pending: SuspendedRun | None = None

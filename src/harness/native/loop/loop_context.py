@@ -49,16 +49,16 @@ class LoopContext:
         self.cwd = cwd
         self.env = env
         self.sandbox = sandbox
-        self.files = FileTimes()
-        self.outbox = Outbox(hub, loop, secrets)
-        self.questions = OpenQuestions(loop)
+        self.files: FileTimes = FileTimes()
+        self.outbox: Outbox = Outbox(hub, loop, secrets)
+        self.questions: OpenQuestions = OpenQuestions(loop)
         self.runs: dict[str, asyncio.Task[Any]] = {}
         """Runs under way, by run id; cancelling the task stops the run."""
         self.stopped: Outcome | None = None
         """Set when the conversation was ended from outside: how its runs are to end."""
         self.has_output = False
         """Whether any model has answered anything yet."""
-        self.spent_usd = 0.0
+        self.spent_usd: float = 0.0
         self.unpriced: set[str] = set()
         """Models that were used without a known price."""
         self.cost_of = cost_of

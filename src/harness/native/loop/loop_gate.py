@@ -16,7 +16,7 @@ class LoopGate:
     """Of the loops of one conversation, sub-agents included: in the event loop."""
 
     def __init__(self, guard: BudgetGuard, context: LoopContext) -> None:
-        self.asks = guard.asks
+        self.asks: bool = guard.asks
         self._guard = guard
         self._context = context
         self._lock = asyncio.Lock()

@@ -54,7 +54,7 @@ class Orchestrator:
         clock = new_clock()
         log_id = new_run_id(clock())
         metadata = Metadata(session_id=log_id, agent_name=OWN_AGENT, cwd=cwd, start_time=str(clock() // 1000))
-        self.hub = Hub(self._store, log_id, self._store.create(metadata), clock)
+        self.hub: Hub = Hub(self._store, log_id, self._store.create(metadata), clock)
         self._context = LoopContext(
             self.hub,
             cwd=os.path.abspath(cwd or os.getcwd()),

@@ -29,7 +29,7 @@ class Outbox:
     def __init__(self, hub: Hub, loop: AbstractEventLoop, secrets: Mapping[str, str] | None) -> None:
         """`secrets`: known values by name; None when nothing is to be masked."""
         self.hub = hub
-        self.last_event_s = loop.time() - _REST_S
+        self.last_event_s: float = loop.time() - _REST_S
         """When something was last put into the log, in the loop's own time."""
         self.session: SessionStart | None = None
         """The first event of the first run, as it is in the log."""
@@ -128,7 +128,7 @@ class EventChannel(Protocol):
 
 class LogChannel:
     def __init__(self, outbox: Outbox, source: Source, redactor: EventRedactor | None) -> None:
-        self.run_id = source.run_id
+        self.run_id: str = source.run_id
         self._outbox = outbox
         self._source = source
         self._redactor = redactor

@@ -111,9 +111,9 @@ class AdmittedCall:
     __slots__ = ("answers", "arguments", "call", "call_id", "context", "places", "question", "tool")
 
     def __init__(self, call: Call, call_id: str, tool: Tool) -> None:
-        self.call = call
-        self.call_id = call_id
-        self.tool = tool
+        self.call: Call = call
+        self.call_id: str = call_id
+        self.tool: Tool = tool
         self.arguments: dict[str, Any] = dict(call.input)
         self.context: ToolContext
         self.places: tuple[str, ...] | None = None
@@ -150,12 +150,12 @@ class ToolExecutor:
         """By the model's id of a call: the answers to its questions so far."""
         self.is_asking = False
         """Whether a question is open."""
-        self.guard = LoopGuard()
+        self.guard: LoopGuard = LoopGuard()
         self.tasks: list[Task] = []
         """The to-do list, as far as calls of this run have changed it."""
-        self.resources = resources or Resources()
+        self.resources: Resources = resources or Resources()
         """What calls leave to later ones."""
-        self.owns_resources = resources is None
+        self.owns_resources: bool = resources is None
         self._told: set[str] = set() if told is None else told
         self._context = context
         self._options = options

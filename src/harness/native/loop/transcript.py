@@ -24,10 +24,10 @@ class TurnPlace:
     __slots__ = ("answer", "created_ms", "message_id", "seq", "turn")
 
     def __init__(self, turn: Turn | None = None, answer: TurnPlace | None = None) -> None:
-        self.turn = turn
-        self.answer = answer
+        self.turn: Turn | None = turn
+        self.answer: TurnPlace | None = answer
         """Of the result of a call: the answer that asked for it."""
-        self.message_id = ""
+        self.message_id: str = ""
         self.created_ms = -1
         self.seq = -1
 

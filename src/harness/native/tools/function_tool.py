@@ -52,13 +52,13 @@ class FunctionTool(Tool):
     ) -> None:
         self.function = function
         self._is_async = inspect.iscoroutinefunction(function)
-        self.is_quick = quick and not self._is_async
+        self.is_quick: bool = quick and not self._is_async
         """It runs in the event loop, and is done when it returns."""
         self._operations = operations
         self._permission = permission
         name = name or function.__name__
         self._arguments, self._context_name = _arguments_of(function, name)
-        self.spec = ToolSpec(
+        self.spec: ToolSpec = ToolSpec(
             name=name,
             description=description or inspect.getdoc(function) or "",
             schema=_schema(self._arguments),

@@ -51,8 +51,8 @@ class FileSpan:
     def __init__(
         self, file: TraceFile, name: str, attributes: Mapping[str, Any], context: Mapping[str, Any]
     ) -> None:
-        self.trace_id = str(context.get("traceId") or secrets.token_hex(16))
-        self.span_id = secrets.token_hex(8)
+        self.trace_id: str = str(context.get("traceId") or secrets.token_hex(16))
+        self.span_id: str = secrets.token_hex(8)
         self._parent_id = str(context.get("spanId") or "")
         self._file = file
         self._name = name

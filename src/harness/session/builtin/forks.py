@@ -92,7 +92,7 @@ class UnavailableTool(Tool):
 
     def __init__(self, tool: Tool) -> None:
         self.spec = tool.spec
-        self.category = category_of(tool)
+        self.category: str = category_of(tool)
         self._tool = tool
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:

@@ -75,7 +75,7 @@ class ObservationalMemory:
         """`record`: fed with the log so far. `observer` and `reflector` are called for their model each time.
         Raises UsageError for an invalid configuration.
         """
-        self.state = MemoryState(
+        self.state: MemoryState = MemoryState(
             read_config(config),
             record or RecordFold(),
             append,

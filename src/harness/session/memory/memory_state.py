@@ -44,9 +44,9 @@ class MemoryState:
         self.fold = fold
         self.thread_id = thread_id
         self.resource_id = resource_id
-        self.clock_ms = clock_ms or new_clock()
+        self.clock_ms: Callable[[], int] = clock_ms or new_clock()
         self.count = count
-        self.window = TokenWindow(count)
+        self.window: TokenWindow = TokenWindow(count)
         self.live: set[str] = set()
         """Cycles that are running in this process."""
         self.extra_tokens = 0

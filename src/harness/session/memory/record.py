@@ -135,7 +135,7 @@ class RecordFold:
     """Implements `Fold`. An event that does not concern the memory costs one table lookup."""
 
     def __init__(self) -> None:
-        self.known = Knowledge()
+        self.known: Knowledge = Knowledge()
         self._takers: dict[type[Event], Any] = {
             ThreadCreated: self._created,
             ThreadRenamed: self._renamed,

@@ -62,7 +62,7 @@ class ObserverTranscript:
                 lines += ["", today] if lines else [today]
                 day = today
             lines += self._lines(entry, f"{moment:%H:%M}")
-        self.text = "\n".join(lines)
+        self.text: str = "\n".join(lines)
 
     def _lines(self, entry: TranscriptEntry, time: str) -> Iterator[str]:
         turn = entry.turn

@@ -61,7 +61,7 @@ class PostgresStore(Store):
         self._writing = PostgresConnection(url, durable=durable)
         self._watch = PostgresWatch(url)
         self._epochs: dict[int, int] = {}
-        self.commands = PostgresCommands(self._reading, self._writing, self._watch)
+        self.commands: PostgresCommands = PostgresCommands(self._reading, self._writing, self._watch)
         """For the process that has a log open, from those that have not."""
 
     def create(self, metadata: Metadata) -> PostgresWriter:
