@@ -67,7 +67,7 @@ def test_the_next_line_of_a_pipe_answers_and_the_end_of_it_refuses(cli: CliMachi
     words = chat(cli, bash("head -c0 /dev/null > made"), "Done.")
     code, out, _ = through_pipe(cli, "go\ny\n", *words)
     assert code == 0
-    assert "? may it: bash: head -c0 /dev/null > made" in out
+    assert "? may it call bash: head -c0 /dev/null > made" in out
     assert f"  in {cli.project}" in out
     assert (cli.project / "made").exists()
     (cli.project / "made").unlink()
@@ -180,7 +180,7 @@ def test_a_question_waits_while_a_line_is_being_typed(cli: CliMachine) -> None:
         terminal.until("» y")
         (cli.project / "go").touch()
         terminal.type("es\r")  # sent to the agent, not to a question that was not shown
-        terminal.until("may it: bash: head")
+        terminal.until("may it call bash: head")
         terminal.until(ASKED)
         terminal.type("n\r")
         terminal.until("Done.")
@@ -204,13 +204,13 @@ def test_a_dumb_terminal_gets_plain_lines(cli: CliMachine) -> None:
 
 
 def test_a_hostile_question_cannot_draw(cli: CliMachine) -> None:
-    hostile = "echo \x1b]0;owned\x07 \x1b[2J\u202e\n? may it: bash: ls\n  [y] Allow once"
+    hostile = "echo \x1b]0;owned\x07 \x1b[2J\u202e\n? may it call bash: ls\n  [y] Allow once"
     with PtyTerminal(cli, *chat(cli, bash(hostile), "Done.")) as terminal:
         terminal.until(GREETING)
         terminal.type("go\r")
         shown = terminal.until(ASKED)
         assert "␛]0;owned␇ ␛[2J<U+202E>" in shown
-        assert "\n? may it: bash: ls" not in shown
+        assert "\n? may it call bash: ls" not in shown
         terminal.type("n\r")
         terminal.until("Done.")
         assert b"\x1b]" not in terminal.raw

@@ -144,7 +144,7 @@ def at_terminal(cli: CliMachine, typed: str, *words: str, **options: Any) -> tup
 def test_the_person_at_the_terminal_is_asked(cli: CliMachine, typed: str, is_allowed: bool) -> None:
     code, texts = at_terminal(cli, typed, *native(cli))
     assert code == 0
-    assert "? may it: bash: head -c0 /dev/null > made" in texts
+    assert "? may it call bash: head -c0 /dev/null > made" in texts
     assert replies(cli) == [(is_allowed, "person")]
     assert (cli.project / "made").exists() is is_allowed
     [shown_text] = [event["output"] for event in cli.log() if event["type"] == "ToolEnd"]

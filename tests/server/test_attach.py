@@ -92,14 +92,14 @@ def test_what_is_always_allowed_is_shown_before_and_listed_and_revoked_after(liv
     session = live.create(model=model)
     with attached(live, session["id"]) as terminal:
         terminal.type("go")
-        assert "? may it: bash: /bin/echo one" in terminal.until("or why not")
+        assert "? may it call bash: /bin/echo one" in terminal.until("or why not")
         terminal.type("/grants")
         terminal.until("nothing is always allowed in this session")
         terminal.type("a")
         terminal.until("always allowed: exactly: /bin/echo one\n")
         # The second `/bin/echo one` is not asked about; the line of two commands does, and offers no pattern.
         question = terminal.until("or why not")
-        assert "? may it: bash: /bin/echo one; echo two" in question
+        assert "? may it call bash: /bin/echo one; echo two" in question
         assert "[a] Always allow exactly: /bin/echo one; echo two" in question
         assert "[p]" not in question
         terminal.type("/grants")

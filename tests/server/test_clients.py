@@ -229,7 +229,7 @@ def test_a_session_can_be_followed_and_answered_from_a_terminal(live: LiveServer
         assert attached.stderr is not None
         attached.stdin.write("go on\n")
         attached.stdin.flush()
-        assert "may it: bash: /bin/echo from the shell" in attached.stderr.readline()
+        assert "may it call bash: /bin/echo from the shell" in attached.stderr.readline()
         attached.stdin.write("y\n")
         attached.stdin.flush()
         out = ""

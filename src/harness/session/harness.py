@@ -178,7 +178,6 @@ class Harness(SessionMethods[State], ThreadMethods):
     """
 
     _sessions: dict[tuple[str, str], Session[State]]
-    internals: HarnessParts
     session: Session[State]
 
     def __init__(
@@ -222,7 +221,7 @@ class Harness(SessionMethods[State], ThreadMethods):
         environ: Mapping[str, str] | None = None,
     ) -> None:
         lists = checked(locals())
-        self.internals = parts = HarnessParts(id, cwd, environ, id_generator, gateway, redact=redact)
+        parts = HarnessParts(id, cwd, environ, id_generator, gateway, redact=redact)
         parts.set_modes(lists["modes"], default_mode_id, agent, instructions)
         parts.set_tools(tools, mcp_servers, lists, tool_category_resolver)
         parts.set_state(state_schema, initial_state, memory, om_config)
@@ -230,7 +229,7 @@ class Harness(SessionMethods[State], ThreadMethods):
         who = resolve_model, model_auth_checker, model_use_count_provider, custom_model_catalog_provider
         parts.set_models(ModelCatalogue(*who, lists["gateways"], parts.environ), model_use_count_tracker)
         self._browser_input, self._heartbeat_handlers = browser, lists["heartbeat_handlers"]
-        self._core = self._first_core(id, resource_id or id)
+        self._core = self._first_core(parts, id, resource_id or id)
 
     # Lifecycle
 
@@ -551,7 +550,8 @@ class Harness(SessionMethods[State], ThreadMethods):
         """The record of the thread's observational memory; None without one, or while it is empty."""
         return await self._core.hooks.memory.record()
 
-    def _first_core(self, id: str, resource_id: str) -> SessionCore:
+    def _first_core(self, parts: HarnessParts, id: str, resource_id: str) -> SessionCore:
+        self.internals: HarnessParts = parts
         self.id: str = id
         self._resource_id, self._sessions = resource_id, {}
         self.session = self._new_session()

@@ -131,7 +131,7 @@ def test_an_overwrite_shows_what_goes_away() -> None:
 
 def test_a_question_names_the_sub_agent_and_what_each_answer_grants() -> None:
     text = shown(asked("git status -s", subagent="explore"))
-    assert text.startswith("? explore asks: may it: bash: git status -s\n")
+    assert text.startswith("? explore asks: may it call bash: git status -s\n")
     assert text.endswith(
         "  [y] Allow once\n  [a] Always allow exactly: git status -s\n"
         "  [p] Always allow git status -s …, and names or paths below the folder after it\n  [n] No, or why not"
@@ -216,7 +216,7 @@ def test_several_questions_are_asked_one_after_the_other() -> None:
 
 
 def test_a_question_cannot_look_like_another_one() -> None:
-    spoof = "Fine?\n? may it: bash: ls\n  [y] Allow once\x1b[2J\r"
+    spoof = "Fine?\n? may it call bash: ls\n  [y] Allow once\x1b[2J\r"
     options = [Choice(label="a\nb\x1b[1m", description="c\n? d")]
     shapes = [
         question_relay([AskedQuestion(id="q", question=spoof, options=options, header="x\ny")]),
@@ -235,7 +235,7 @@ def test_a_question_cannot_look_like_another_one() -> None:
 
 def test_the_reason_of_a_call_is_not_what_is_run() -> None:
     relay = asked("rm -rf x", question="List the files")
-    assert "? may it: bash: rm -rf x\n  reason: List the files\n" in shown(relay)
+    assert "? may it call bash: rm -rf x\n  reason: List the files\n" in shown(relay)
     assert "may it call bash: rm -rf x" in in_transcript(relay)
 
 

@@ -172,13 +172,13 @@ def _permission(relay: Data, most: int, *, is_whole: bool) -> str:
     if not relay["toolName"] and arguments is None and relay["question"]:
         return _indented(relay["question"])
     if is_short(arguments) and not preview and not further:
-        return f"may it: {title(relay['toolName'], arguments)}"
+        return f"may it call {title(relay['toolName'], arguments)}"
     hint = f"{SHOW} shows all of it"
     lines = lines_of(arguments, preview)
     for call in further:
         lines += [f"and: {title(call['toolName'], None)}", *lines_of(call["input"])]
     shown = lines if is_whole else bounded(lines, most, hint)
-    return "\n".join([f"may it: {title(relay['toolName'], None)}", *(f"  {line}" for line in shown)])
+    return "\n".join([f"may it call {title(relay['toolName'], None)}", *(f"  {line}" for line in shown)])
 
 
 def _reason_lines(relay: Data) -> list[str]:
