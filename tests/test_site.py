@@ -42,6 +42,12 @@ def test_links_lead_to_pages_of_the_site(site: ModuleType) -> None:
             )
 
 
+def test_anchors_are_spelled_alike_by_the_site_and_by_whatever_shows_a_repository(site: ModuleType) -> None:
+    """They differ in several hyphens in a row, as of a heading with an `--option`: there, and not here."""
+    targets = [target for text in dict(site._pages()).values() for _, target in site.LINK.findall(text)]
+    assert [target for target in targets if "--" in target.partition("#")[2] and "://" not in target] == []
+
+
 def test_what_python_programs_import_is_described(site: ModuleType) -> None:
     import harness
 
