@@ -29,6 +29,7 @@ from harness.views import state as state_view
 from live_server import TIMEOUT_S, LiveServer, is_done, recorded, run, waits
 
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from the shell"}}
+MOST_OF_FIRST_LOAD = 150_000
 
 
 def finished(live: LiveServer, *texts: Any, **wanted: Any) -> str:
@@ -243,6 +244,16 @@ def test_the_files_of_the_page_are_compressed_for_clients_that_take_it(live: Liv
         assert (small.headers["content-encoding"], small.headers["vary"]) == ("gzip", "accept-encoding")
         assert small.content == plain.content
         assert int(small.headers["content-length"]) < len(plain.content) / 2
+
+
+def test_the_first_load_of_the_page_is_small(live: LiveServer) -> None:
+    """What a browser fetches before anything is shown; the rest comes when it is needed."""
+    with live.http() as http:
+        page = http.get("/", headers={"accept-encoding": "gzip"})
+        files = re.findall(r'(?:src|href)="\./([^"]+)"', page.text)
+        answers = [page, *(http.get(f"/{name}", headers={"accept-encoding": "gzip"}) for name in files)]
+    assert len(files) > 2
+    assert sum(int(answer.headers["content-length"]) for answer in answers) <= MOST_OF_FIRST_LOAD
 
 
 def test_answers_are_compressed_for_clients_that_take_it(live: LiveServer) -> None:
