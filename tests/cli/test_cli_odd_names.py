@@ -164,6 +164,25 @@ def test_a_copy_that_could_not_be_made_is_a_failure(cli: CliMachine) -> None:
     assert (answer.code, "bug" in answer.err) == (1, False), answer.err
 
 
+def test_what_was_changed_in_such_a_folder_is_shown(cli: CliMachine, odd_folder: Path) -> None:
+    path = str(odd_folder / "made.txt").encode("utf-8", "replace").decode().replace("?", "\ufffd")
+    asked = {"file_path": path, "old_string": "old", "new_string": "new"}
+    call = {"type": "tool_use", "id": "t1", "name": "Edit", "input": asked}
+    done = {"type": "tool_result", "tool_use_id": "t1", "content": "done"}
+    lines = [
+        {"type": "system", "subtype": "init", "session_id": "s", "cwd": os.path.dirname(path)},
+        {"type": "assistant", "session_id": "s", "message": {"id": "m1", "content": [call]}},
+        {"type": "user", "session_id": "s", "message": {"role": "user", "content": [done]}},
+        {"type": "result", "subtype": "success", "is_error": False, "session_id": "s", "result": "ok"},
+    ]
+    (odd_folder / "made.txt").write_text("new\n")
+    cli.install("claude", *map(json.dumps, lines))
+    assert cli.call("run", "-a", "claude", "-p", "hi").code == 0
+    shown = cli.call("sessions", "diff", "last")
+    assert (shown.code, shown.err) == (0, "")
+    assert "+new" in shown.out
+
+
 def test_a_limit_for_such_a_folder_holds_there(cli: CliMachine, odd_folder: Path) -> None:
     assert cli.call("budget", "set", "--day", "5", "--project", ".").code == 0
     (limit,) = cli.call("budget", "--json").data["limits"]

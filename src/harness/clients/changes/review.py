@@ -180,6 +180,9 @@ class Review:
         root = folder or ("" if history.runner else history.cwd)
         here = recorded_folder(root) if root else ""
         self.folder = RunFolder(here) if here else None
+        self._log_root = root if here and here != root else ""
+        """How the log names the folder, where its name is no text."""
+        self._place = os.path.realpath(here) if here else ""
         self.why_no_git = ""
         self._repository: Repository | None = None
         self._is_sought = False
@@ -273,7 +276,7 @@ class Review:
         turn = "" if scope == CONVERSATION else scope.removeprefix(TURN)
         chosen = [
             file
-            for file in self.history.files.values()
+            for file in self._files.values()
             if (not turn or turn in file.turns) and (not path or self._named(file.path) == path)
         ]
         committed = self._committed(chosen)
@@ -304,6 +307,20 @@ class Review:
             why_not=why_not,
             digest=file.now.digest,
         )
+
+    @property
+    def _files(self) -> dict[str, ChangedFile]:
+        if not self._log_root:
+            return self.history.files
+        places = (
+            msgspec.structs.replace(file, path=self._here(file.path), original=self._here(file.original))
+            for file in self.history.files.values()
+        )
+        return {file.path: file for file in places}
+
+    def _here(self, path: str) -> str:
+        inside = path.removeprefix(f"{self._log_root}{os.sep}")
+        return path if inside == path else os.path.join(self._place, inside)
 
     def _named(self, path: str) -> str:
         return self.folder.named(path) if self.folder is not None else path
@@ -390,7 +407,7 @@ class Review:
             now, is_here = self._read(path)
             blob = blobs.get(name)
             before: Text = ABSENT if changed[name] is None else file_of(blob or b"").text
-            known = self.history.files.get(path)
+            known = self._files.get(path)
             found.append(
                 Reviewed(
                     path=path,
