@@ -61,6 +61,15 @@ def test_the_token_may_be_in_any_header_of_a_key(
         (_get("/v1/files", authorization=OWN), 404),
         (_get("/v1/models/../files", authorization=OWN), 400),
         (_get("/v1/%2e%2e/models", authorization=OWN), 400),
+        (_get("/v1/files/models/list", authorization=OWN), 404),
+        (_get("/v1/files#/models", authorization=OWN), 404),
+        (_get("/v1/files%3F/models", authorization=OWN), 404),
+        (_get("/v1/files;/models/x", authorization=OWN), 404),
+        (_get("/v1/models/x#y", authorization=OWN), 404),
+        (_get("/v1/threads/t1/messages", "POST", authorization=OWN), 404),
+        (_get("/v1/files/x%2Fresponses", "POST", authorization=OWN), 404),
+        (_get("/v1/files/x:generateContent", "POST", authorization=OWN), 404),
+        (chat_request(x_mine="a\rGET /v1/files HTTP/1.1\r\rx: y"), 400),
         (_get("http://example.org/v1/models", authorization=OWN), 400),
         (_get("example.org:443", "CONNECT", authorization=OWN), 403),
         (_get("/v1/responses", upgrade="websocket", connection="upgrade", authorization=OWN), 426),
@@ -86,6 +95,29 @@ def test_what_is_not_for_the_model_never_reaches_it(
     if status == 401:
         assert recorded == []  # nobody may fill the record of another
     assert _status(exchange(gateway.port, chat_request())) == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("POST", "/v1/messages?beta=true"),
+        ("POST", "/v1/messages/count_tokens"),
+        ("POST", "/v1/chat/completions"),
+        ("POST", "/chat/completions/"),
+        ("POST", "/v1/responses"),
+        ("POST", "/v1/responses/compact"),
+        ("POST", "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"),
+        ("GET", "/v1/models"),
+        ("GET", "/v1/models/qwen/qwen3-coder:free"),
+        ("GET", "/v1/models/qwen%2Fqwen3-coder"),
+    ],
+)
+def test_what_is_for_the_model_reaches_it(
+    open_to: tuple[ModelGateway, list[RawCall], LabServer], method: str, target: str
+) -> None:
+    gateway, _, lab = open_to
+    exchange(gateway.port, _get(target, method, authorization=OWN))
+    assert len(lab.requests) == 1
 
 
 def test_a_probe_without_a_key_is_answered_and_says_nothing(

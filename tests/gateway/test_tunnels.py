@@ -25,12 +25,15 @@ class Echo:
 
     def __init__(self) -> None:
         self.reached: list[str] = []
+        self.silent: set[str] = set()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def connect(self, address: str) -> socket.socket:
         self.reached.append(address)
+        if address in self.silent:
+            raise OSError("no route to this network")
         return socket.create_connection(self._listening.getsockname(), timeout=10)
 
     def _serve(self) -> None:
@@ -90,6 +93,16 @@ def test_bytes_go_both_ways_through_a_tunnel_until_one_side_is_done() -> None:
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1) == b""
         assert echo.reached == [PUBLIC]  # never the private one, and its name is not asked for again
+
+
+def test_another_address_of_the_name_is_tried_where_one_does_not_answer() -> None:
+    v6 = "2606:2800:220:1:248:1893:25c8:1946"
+    with tunnelling([v6, "10.0.0.1", PUBLIC]) as (gateway, echo):
+        echo.silent = {v6}
+        client, head = _connect(gateway.port)
+        client.close()
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert echo.reached == [v6, PUBLIC]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from harness.gateway.http_requests import (
 )
 from harness.gateway.listener import ADDRESS, ConnectionListener
 from harness.gateway.reply import JSON, Reply
+from harness.gateway.routes import is_route
 
 _OWN_HOSTS = ("127.0.0.1", "localhost", "[::1]", "::1")
 _KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
@@ -148,7 +149,7 @@ class ModelGateway:
         if "upgrade" in call.headers:
             close = {"connection": "close"}
             raise LocalAnswer(426, "refused", "websockets are not offered here: use HTTP", close)
-        if call.endpoint is not None:
+        if call.endpoint is not None and (not self._token or is_route(arrived.target)):
             return
         if page := next((page for end, page in self._pages.items() if path.endswith(end)), None):
             raise LocalAnswer(200, "page", page=page)

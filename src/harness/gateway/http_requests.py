@@ -13,6 +13,8 @@ import msgspec
 _REQUEST_LINE = re.compile(r"([A-Z]{1,20}) (\S+) HTTP/1\.([01])")
 _SIZE = re.compile(rb"[0-9a-fA-F]{1,16}")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\0\r]")
+"""A bare end of a line would begin another header, or another request, for some providers: with the real key in it."""
 
 
 class RequestBounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +71,7 @@ def read_head(file: BinaryIO, bounds: RequestBounds) -> ArrivedRequest | None:
     fields = []
     for line in lines[1:]:
         name, colon, value = line.partition(":")
-        if not colon or not _NAME.fullmatch(name):
+        if not colon or not _NAME.fullmatch(name) or _CONTROL.search(value):
             raise BadRequest(400, "a header of the request is malformed")
         fields.append((name, value.strip(" \t")))
     head = ArrivedRequest(method=matched[1], target=matched[2], fields=tuple(fields))

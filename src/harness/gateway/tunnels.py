@@ -14,6 +14,7 @@ _PORT = 443
 _NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?:\.(?!-)[A-Za-z0-9-]{1,63})*\.?")
 _CONNECT_S = 15.0
 _SILENCE_S = 300.0
+_MOST_ADDRESSES = 4
 _RECEIVE_BYTES = 64 * 1024
 
 
@@ -50,20 +51,25 @@ class Tunnels:
         host, _, port = target.rpartition(":")
         if host.lower().rstrip(".") not in self._hosts or port != str(_PORT):
             return False
-        address = next((one for one in self._resolve(host) if is_public(one)), "")
-        if not address:
-            return False
-        try:
-            far = self._connect(address)
-        except OSError:
+        addresses = [one for one in self._resolve(host) if is_public(one)][:_MOST_ADDRESSES]
+        far = next(filter(None, map(self._connection, addresses)), None)
+        if far is None:
             return False
         with far:
             try:
+                far.settimeout(_SILENCE_S)
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 _pump(client, far)
             except OSError:
                 pass
         return True
+
+    def _connection(self, address: str) -> socket.socket | None:
+        """None: not by this address; a name often has one of each kind, and the system may know only one kind."""
+        try:
+            return self._connect(address)
+        except OSError:
+            return None
 
 
 def _connected(address: str) -> socket.socket:
