@@ -122,6 +122,20 @@ def test_no_lint_rule_about_size_is_silenced() -> None:
     expect_none(found)
 
 
+def test_what_is_silenced_is_a_line_and_never_a_file() -> None:
+    """Of `except Exception`, ruff wants a reason at the line (BLE001); of `suppress(Exception)`, this test does."""
+    whole_file = re.compile(r"^# (ruff|mypy|flake8|pylint|type): ", re.MULTILINE)
+    broad = re.compile(r"suppress\((?:Base)?Exception\):$", re.MULTILINE)
+    expect_none(
+        [
+            f"{module.name}: {match.group()}"
+            for module in package_modules()
+            for pattern in (whole_file, broad)
+            for match in pattern.finditer(module.text)
+        ]
+    )
+
+
 def test_every_file_and_folder_is_named_after_what_it_is() -> None:
     meaningless = [
         module.name

@@ -7,7 +7,7 @@ Any number of processes may use it at once: what two of them have read of a sess
 found damaged, whatever asked raises `CatalogueDamaged`; after `rebuild` it can be asked again.
 """
 
-# ruff: noqa: S608 nothing but names of our own is put into a statement
+# Only names of our own are put into a statement; what comes from outside is a parameter.
 from __future__ import annotations
 
 import os
@@ -216,7 +216,7 @@ class Catalogue:
         """The sessions that the filter selects, the last changed first."""
         condition, values = choice.condition()
         rows = self.rows(
-            f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",
+            f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",  # noqa: S608
             (*values, limit),
         )
         return [catalogued(row) for row in rows]
@@ -224,17 +224,17 @@ class Catalogue:
     def fingerprint(self) -> tuple[int, ...]:
         """Changes when a session is added, deleted, changed or read."""
         sums = ", ".join(f"total({name})" for name in ("changed_ms", "gone_ms", "ended_ms", "runs"))
-        (row,) = self.rows(f"SELECT count(*), max(number), {sums} FROM sessions")
+        (row,) = self.rows(f"SELECT count(*), max(number), {sums} FROM sessions")  # noqa: S608
         return tuple(int(value or 0) for value in row)
 
     def count(self, choice: SessionFilter = EVERYTHING) -> int:
         condition, values = choice.condition()
-        return int(self.rows(f"SELECT count(*) FROM sessions WHERE {condition}", values)[0][0])
+        return int(self.rows(f"SELECT count(*) FROM sessions WHERE {condition}", values)[0][0])  # noqa: S608
 
     def sums(self, choice: SessionFilter = EVERYTHING) -> SessionSums:
         condition, values = choice.condition()
         sums = f"count(*), total(is_child), total(size), min({STARTED}), max(changed_ms)"
-        (row,) = self.rows(f"SELECT {sums} FROM sessions WHERE {condition}", values)
+        (row,) = self.rows(f"SELECT {sums} FROM sessions WHERE {condition}", values)  # noqa: S608
         count, children, size, oldest_ms, newest_ms = row
         return SessionSums(count, int(children), int(size), oldest_ms, newest_ms)
 
@@ -244,7 +244,7 @@ class Catalogue:
         for condition in ("session_id = ?", "substr(session_id, 1, length(?)) = ?"):
             values = (session_id,) * condition.count("?")
             rows = self.rows(
-                f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition} AND {of_agent}{IN_ORDER}",
+                f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition} AND {of_agent}{IN_ORDER}",  # noqa: S608
                 (*values, agent, agent),
             )
             if sessions := [catalogued(row) for row in rows]:
@@ -374,7 +374,7 @@ _CHANGES = [
     ),
 ]
 _ENTER = (
-    f"INSERT INTO sessions ({', '.join(_NEW)}) VALUES ({', '.join(f':{name}' for name in _NEW)})"
+    f"INSERT INTO sessions ({', '.join(_NEW)}) VALUES ({', '.join(f':{name}' for name in _NEW)})"  # noqa: S608
     f" ON CONFLICT (agent, session_id) DO UPDATE SET {', '.join(_CHANGES)}"
 )
 _MARKS = "SELECT session_id, mark FROM sessions WHERE agent = ? AND NOT gone_ms"
@@ -386,10 +386,10 @@ _RUNS = (
     " ORDER BY session, run"
 )
 _CHILDREN = (
-    f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE is_child AND agent IN (SELECT value FROM json_each(?))"
+    f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE is_child AND agent IN (SELECT value FROM json_each(?))"  # noqa: S608
 )
 _MISSING = "UPDATE sessions SET gone_ms = ? WHERE agent = ? AND session_id = ?"
-_UPDATE = f"UPDATE sessions SET {', '.join(f'{name} = ?' for name in _READ)} WHERE number = ?"
+_UPDATE = f"UPDATE sessions SET {', '.join(f'{name} = ?' for name in _READ)} WHERE number = ?"  # noqa: S608
 
 
 def _entry_of(session: StoredSession) -> dict[str, Any]:

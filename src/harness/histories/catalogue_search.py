@@ -4,7 +4,7 @@ The catalogue knows in which documents a word is, not the texts: a passage is re
 shown. A session that its agent has deleted is found too, without a passage.
 """
 
-# ruff: noqa: S608 nothing but names of our own is put into a statement
+# Only names of our own are put into a statement; what comes from outside is a parameter.
 from __future__ import annotations
 
 import re
@@ -124,7 +124,7 @@ class CatalogueSearch:
             condition += f" AND {_OF_DOCUMENTS.format(part)}"
             values += its_values
         rows = self._ask(
-            f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",
+            f"SELECT {CATALOGUED_COLUMNS} FROM sessions WHERE {condition}{IN_ORDER} LIMIT ?",  # noqa: S608
             (*values, _AT_ONCE),
         )
         return [catalogued(row) for row in rows]
@@ -185,7 +185,7 @@ _SHORTEST_COMMIT = 7
 _OF_DOCUMENTS = "sessions.number IN (SELECT session FROM documents WHERE {})"
 _IN_WORDS = "SELECT rowid FROM words WHERE words MATCH ?"
 _IN_OWN_WORDS = (
-    f"{_IN_WORDS} AND rowid BETWEEN (SELECT min(number) FROM documents WHERE session = ?)"
+    f"{_IN_WORDS} AND rowid BETWEEN (SELECT min(number) FROM documents WHERE session = ?)"  # noqa: S608
     " AND (SELECT max(number) FROM documents WHERE session = ?)"
 )
 """Without the bounds, all documents with these words would be looked at for each session."""

@@ -1,6 +1,6 @@
 """What was used in all sessions of the catalogue, as far as they were read: each model call once."""
 
-# ruff: noqa: S608 nothing but names of our own is put into a statement
+# Only names of our own are put into a statement; what comes from outside is a parameter.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -68,7 +68,7 @@ class CatalogueUsage:
         """Of these sessions, by their numbers, or of all."""
         some = "" if only is None else " WHERE session IN (SELECT value FROM json_each(?))"
         rows = self._ask(
-            f"SELECT session, run, agent, session_id, cwd, at_ms, {_MODEL}, {', '.join(COUNTS)} FROM {_JOINED}{some}"
+            f"SELECT session, run, agent, session_id, cwd, at_ms, {_MODEL}, {', '.join(COUNTS)} FROM {_JOINED}{some}"  # noqa: S608
             " ORDER BY session, run, quarter",
             () if only is None else (as_json(only),),
         )
@@ -84,7 +84,7 @@ class CatalogueUsage:
         condition, values = _condition(choice)
         groups = ", ".join(str(number) for number in range(1, len(names) + 2))
         rows = self._ask(
-            f"SELECT {keys}agent, {_MODEL}, max(at_ms), {counts} FROM {_JOINED}{condition}"
+            f"SELECT {keys}agent, {_MODEL}, max(at_ms), {counts} FROM {_JOINED}{condition}"  # noqa: S608
             f" GROUP BY {groups}, models.number",
             values,
         )
@@ -102,7 +102,7 @@ class CatalogueUsage:
         keys = "".join(f"{_KEYS[name]}, " for name in names)
         groups = ", ".join(str(number) for number in range(1, len(names) + 1))
         grouping = f" GROUP BY {groups}" if groups else ""
-        statement = f"SELECT {keys}count(DISTINCT session) FROM {_JOINED}{condition}{grouping}"
+        statement = f"SELECT {keys}count(DISTINCT session) FROM {_JOINED}{condition}{grouping}"  # noqa: S608
         return {row[:-1]: row[-1] for row in self._ask(statement, values)}
 
 

@@ -3,7 +3,7 @@
 The file may be deleted at any time.
 """
 
-# ruff: noqa: S608 nothing but names of our own is put into a statement
+# Only names of our own are put into a statement; what comes from outside is a parameter.
 
 from __future__ import annotations
 
@@ -263,10 +263,10 @@ QUARTER_MS = 900_000
 _Counts: TypeAlias = tuple[float | None, ...]
 _UsedKey: TypeAlias = tuple[int, int, int, int]
 """Session, run, quarter of an hour, model."""
-_CALL = f"INSERT OR REPLACE INTO calls VALUES ({', '.join('?' * (5 + len(COUNTS)))})"
+_CALL = f"INSERT OR REPLACE INTO calls VALUES ({', '.join('?' * (5 + len(COUNTS)))})"  # noqa: S608
 _NEW_CALL = _CALL.replace("REPLACE", "IGNORE")
 _ADD = (
-    f"INSERT INTO used VALUES ({', '.join('?' * (5 + len(COUNTS)))})"
+    f"INSERT INTO used VALUES ({', '.join('?' * (5 + len(COUNTS)))})"  # noqa: S608
     " ON CONFLICT (session, run, quarter, model) DO UPDATE SET at_ms = min(at_ms, excluded.at_ms), "
     + ", ".join(f"{name} = coalesce({name} + excluded.{name}, {name}, excluded.{name})" for name in COUNTS)
 )
@@ -274,8 +274,9 @@ _DOCUMENT = (
     "INSERT INTO documents (session, file, start, end, at_ms, characters, commands, files, commits)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_IS_KNOWN = "SELECT " + " OR ".join(
-    f"EXISTS (SELECT 1 FROM {table} WHERE session = ?)" for table in ("documents", "used", "states", "runs")
+_TABLES_OF_ONE = ("documents", "used", "states", "runs")
+_IS_KNOWN = (
+    f"SELECT {' OR '.join(f'EXISTS (SELECT 1 FROM {table} WHERE session = ?)' for table in _TABLES_OF_ONE)}"  # noqa: S608
 )
 _TAKE = "UPDATE sessions SET readings = readings + 1 WHERE number = ? AND agent = ? AND session_id = ? AND readings = ?"
 _STATE = "SELECT readings, state FROM sessions LEFT JOIN states ON session = number WHERE number = ?"
@@ -324,7 +325,7 @@ class CatalogueWriter:
         )
         self._connection.execute("DELETE FROM copies WHERE session = ? OR other = ?", (session, session))
         for table in ("documents", "used", "states", "runs"):
-            cursor = self._connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
+            cursor = self._connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608
             if table == "used" and cursor.rowcount > 0:
                 self._connection.execute("DELETE FROM calls WHERE session = ?", (session,))
 
@@ -379,7 +380,7 @@ class CatalogueWriter:
         if is_new and self._connection.executemany(_NEW_CALL, rows).rowcount == len(rows):
             return
         cursor = self._connection.execute(
-            f"SELECT key, session, run, at_ms, model, {', '.join(COUNTS)} FROM calls"
+            f"SELECT key, session, run, at_ms, model, {', '.join(COUNTS)} FROM calls"  # noqa: S608
             " WHERE key IN (SELECT value FROM json_each(?)) AND session != ?",
             (as_json(calls), session if is_new else -1),
         )

@@ -5,7 +5,7 @@ brings it up to date: of each log that has grown, only what is new is read, and 
 Several processes may fill it at once: what another one entered meanwhile is left as it is.
 """
 
-# ruff: noqa: S608 nothing but names of our own is put into a statement
+# Only names of our own are put into a statement; what comes from outside is a parameter.
 from __future__ import annotations
 
 import json
@@ -94,11 +94,11 @@ class TextSearch:
         those = "log = ? AND is_heading" if only_heading else "log = ?"
         if self.has_table:
             self._connection.execute(
-                "INSERT INTO search (search, rowid, text)"
+                "INSERT INTO search (search, rowid, text)"  # noqa: S608
                 f" SELECT 'delete', number, text FROM texts WHERE {those}",
                 (log,),
             )
-        self._connection.execute(f"DELETE FROM texts WHERE {those}", (log,))
+        self._connection.execute(f"DELETE FROM texts WHERE {those}", (log,))  # noqa: S608
 
     def _is_frequent(self, piece: str) -> bool:
         count = "SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH ? LIMIT ?)"
@@ -214,7 +214,7 @@ class Index:
         source, values = self._meant(query)
         is_cut = not is_sifted(query)
         rows = self._connection.execute(
-            f"SELECT metadata, updated_ms FROM {source}{_IN_ORDER} LIMIT ? OFFSET ?",
+            f"SELECT metadata, updated_ms FROM {source}{_IN_ORDER} LIMIT ? OFFSET ?",  # noqa: S608
             (*values, *((-1 if query.limit is None else query.limit, query.offset) if is_cut else (-1, 0))),
         )
         matches = map(_metadata, rows)
@@ -236,7 +236,7 @@ class Index:
         candidates = self._candidates(words := words_of(query))
         source, there = ("logs", values) if candidates is None else (_AMONG, [listed(candidates), *values])
         rows = self._connection.execute(
-            f"SELECT {SAYS * len(words)}1 FROM {source} WHERE {condition}{_IN_ORDER} LIMIT ?",
+            f"SELECT {SAYS * len(words)}1 FROM {source} WHERE {condition}{_IN_ORDER} LIMIT ?",  # noqa: S608
             (*words, *there, _SAMPLED),
         ).fetchall()
         fitting = sum(map(all, rows))
@@ -246,7 +246,7 @@ class Index:
 
     def _count(self, condition: str, values: Sequence[Any], candidates: set[int] | None = None) -> int:
         source, there = ("logs", values) if candidates is None else (_AMONG, [listed(candidates), *values])
-        rows = self._connection.execute(f"SELECT count(*) FROM {source} WHERE {condition}", there)
+        rows = self._connection.execute(f"SELECT count(*) FROM {source} WHERE {condition}", there)  # noqa: S608
         return int(rows.fetchone()[0])
 
     def _meant(self, query: Query) -> tuple[str, list[Any]]:
@@ -262,7 +262,7 @@ class Index:
             return f"{_AMONG} WHERE {condition}", [listed(candidates), *values]
         # In their order, so that one stops when enough are found.
         return (
-            f"logs INDEXED BY logs_in_order WHERE number IN (SELECT value FROM json_each(?)) AND {condition}",
+            f"logs INDEXED BY logs_in_order WHERE number IN (SELECT value FROM json_each(?)) AND {condition}",  # noqa: S608
             [listed(candidates), *values],
         )
 
@@ -405,7 +405,7 @@ class Index:
         rows = self._connection.execute("SELECT knows_operations FROM logs WHERE number = ?", (number,))
         values["knows_operations"] = next((version for (version,) in rows), 1)
         cursor = self._connection.execute(
-            f"INSERT OR REPLACE INTO logs (number, {', '.join(values)}) VALUES (?{', ?' * len(values)})",
+            f"INSERT OR REPLACE INTO logs (number, {', '.join(values)}) VALUES (?{', ?' * len(values)})",  # noqa: S608
             (number, *values.values()),
         )
         log = cursor.lastrowid
@@ -430,7 +430,7 @@ class Index:
     def _remove(self, number: int) -> None:
         self._search.remove(number)
         for table in ("starts", "places", "snapshots", "operations"):
-            self._connection.execute(f"DELETE FROM {table} WHERE log = ?", (number,))
+            self._connection.execute(f"DELETE FROM {table} WHERE log = ?", (number,))  # noqa: S608
         self._connection.execute("DELETE FROM logs WHERE number = ?", (number,))
 
 

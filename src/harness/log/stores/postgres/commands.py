@@ -13,7 +13,7 @@ All of it needs connections that are a session's own, as the locks and the liste
 that gives each transaction another connection breaks them.
 """
 
-# ruff: noqa: S608 nothing but names of our own is put into a statement
+# Only names of our own are put into a statement; what comes from outside is a parameter.
 from __future__ import annotations
 
 import os
@@ -24,28 +24,23 @@ from typing import LiteralString, NamedTuple
 from harness.errors import UnknownSession
 from harness.log.stores.postgres.connection import CHANNEL, PostgresConnection
 from harness.log.stores.postgres.watch import PostgresWatch
-from harness.log.stores.postgres.writer import LOCK_CLASS
+from harness.log.stores.postgres.writer import LOCKED_LOGS
 
 _TOPIC = "commands"
 _KEPT_S = 60.0
 """How long after its end a row stays that was not fetched."""
-_HELD: LiteralString = (
-    "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    f" AND classid::bigint = {LOCK_CLASS}"
-)
 _TAKE: LiteralString = f"""
 UPDATE harness_commands asked SET taken_by = %s, taken_epoch = log.epoch, taken_seq = log.next_seq
 FROM harness_logs log WHERE log.number = asked.log AND asked.number IN (
     SELECT number FROM harness_commands
     WHERE taken_by IS NULL AND result IS NULL AND expires_at > clock_timestamp()
-    AND log IN ({_HELD} AND pid = pg_backend_pid())
+    AND log IN ({LOCKED_LOGS} AND pid = pg_backend_pid())
     FOR UPDATE SKIP LOCKED
-) RETURNING asked.number, log.log_id, asked.key, asked.command, asked.seen_seq"""
+) RETURNING asked.number, log.log_id, asked.key, asked.command, asked.seen_seq"""  # noqa: S608
 _LOOK: LiteralString = f"""
 SELECT asked.taken_by, asked.result IS NOT NULL,
-    asked.taken_epoch IS NOT DISTINCT FROM log.epoch AND log.number IN ({_HELD}), log.number IN ({_HELD})
-FROM harness_commands asked JOIN harness_logs log ON log.number = asked.log WHERE asked.key = %s"""
+    asked.taken_epoch IS NOT DISTINCT FROM log.epoch AND log.number IN ({LOCKED_LOGS}), log.number IN ({LOCKED_LOGS})
+FROM harness_commands asked JOIN harness_logs log ON log.number = asked.log WHERE asked.key = %s"""  # noqa: S608
 
 
 class TakenCommand(NamedTuple):
@@ -153,13 +148,13 @@ class PostgresCommands:
 
     def _change(self, changes: LiteralString, values: tuple[object, ...], key: str) -> None:
         statement: LiteralString = (
-            f"UPDATE harness_commands SET {changes} WHERE key = %s AND taken_by = %s AND result IS NULL"
+            f"UPDATE harness_commands SET {changes} WHERE key = %s AND taken_by = %s AND result IS NULL"  # noqa: S608
         )
         self._reading.ask(lambda connection: connection.execute(statement, (*values, key, self._name)))
 
     def _removed(self, condition: LiteralString, what: LiteralString, key: str) -> bytes | None:
         statement: LiteralString = (
-            f"DELETE FROM harness_commands WHERE key = %s AND {condition} RETURNING {what}"
+            f"DELETE FROM harness_commands WHERE key = %s AND {condition} RETURNING {what}"  # noqa: S608
         )
         with self._reading.use() as connection:
             row = connection.execute(statement, (key,)).fetchone()

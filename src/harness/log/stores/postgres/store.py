@@ -4,7 +4,7 @@ Two connections for each store: one reads, one writes and holds the locks of all
 written through it; a third listens while a log is watched.
 """
 
-# ruff: noqa: S608 nothing but names of our own is put into a statement
+# Only names of our own are put into a statement; what comes from outside is a parameter.
 from __future__ import annotations
 
 import builtins
@@ -28,7 +28,7 @@ from harness.log.stores.postgres.commands import PostgresCommands
 from harness.log.stores.postgres.connection import CHANNEL, PostgresConnection, load
 from harness.log.stores.postgres.schema import TABLES
 from harness.log.stores.postgres.watch import PostgresWatch
-from harness.log.stores.postgres.writer import LOCK_CLASS, PostgresWriter, storable
+from harness.log.stores.postgres.writer import LOCK_CLASS, LOCKED_LOGS, PostgresWriter, storable
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -41,11 +41,6 @@ _ACTIVE = (
     " OR (kind = 'thread' AND convert_from(metadata, 'UTF8')::json ->> 'outcome' = 'suspended'))"
 )
 """What `is_active` says: defaults are not written."""
-_LIVE = (
-    "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    f" AND classid::bigint = {LOCK_CLASS}"
-)
 
 
 class PostgresStore(Store):
@@ -98,7 +93,7 @@ class PostgresStore(Store):
         signed = _signed(metadata)
         with self._reading.use() as connection:
             cursor = connection.execute(
-                "WITH log AS (UPDATE harness_logs SET kind = %s, resource_id = %s, heading = %s, metadata = %s,"
+                "WITH log AS (UPDATE harness_logs SET kind = %s, resource_id = %s, heading = %s, metadata = %s,"  # noqa: S608
                 " saved_ms = %s WHERE log_id = %s AND NOT is_deleted RETURNING log_id)"
                 f" SELECT pg_notify('{CHANNEL}', log_id) FROM log",
                 (*_columns(signed), signed.updated_ms, log_id),
@@ -116,7 +111,7 @@ class PostgresStore(Store):
         _checked(log_id)
         with self._reading.use() as connection, connection.transaction():
             row = connection.execute(
-                f"SELECT number, pg_try_advisory_xact_lock({LOCK_CLASS}, number) FROM"
+                f"SELECT number, pg_try_advisory_xact_lock({LOCK_CLASS}, number) FROM"  # noqa: S608
                 " (SELECT number FROM harness_logs WHERE log_id = %s AND NOT is_deleted FOR UPDATE) AS log",
                 (log_id,),
             ).fetchone()
@@ -134,7 +129,7 @@ class PostgresStore(Store):
         is_cut = not is_sifted(query)
         cut = " LIMIT %s OFFSET %s" if is_cut else ""
         rows = self._rows(
-            f"SELECT number, log_id, metadata, event_ms FROM harness_logs WHERE {condition} {order}{cut}",
+            f"SELECT number, log_id, metadata, event_ms FROM harness_logs WHERE {condition} {order}{cut}",  # noqa: S608
             *values,
             *((query.limit, query.offset) if is_cut else ()),
         )
@@ -149,7 +144,7 @@ class PostgresStore(Store):
         if is_sifted(query):
             return len(self.find(replace(query, limit=None, offset=0, live_first=False)))
         condition, values = _condition(query)
-        ((count,),) = self._rows(f"SELECT count(*) FROM harness_logs WHERE {condition}", *values)
+        ((count,),) = self._rows(f"SELECT count(*) FROM harness_logs WHERE {condition}", *values)  # noqa: S608
         return int(count)
 
     def version(self) -> int | None:
@@ -255,7 +250,7 @@ class PostgresStore(Store):
         return self._reading.ask(lambda connection: connection.execute(statement, values).fetchall())
 
     def _live(self) -> set[int]:
-        return {number for (number,) in self._rows(_LIVE)}
+        return {number for (number,) in self._rows(LOCKED_LOGS)}
 
     def _stretches(self, log_id: str) -> builtins.list[Stretch]:
         self._number(log_id)
@@ -332,7 +327,7 @@ def _remove(connection: Connection[Any], number: int | None) -> None:
         if row is None:
             return
         for table in TABLES:
-            connection.execute(f"DELETE FROM {table} WHERE log = %s", (number,))
+            connection.execute(f"DELETE FROM {table} WHERE log = %s", (number,))  # noqa: S608
         number = row[0]
 
 

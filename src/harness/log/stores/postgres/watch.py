@@ -93,5 +93,5 @@ class PostgresWatch:
             if not log_id or watched == log_id:
                 try:
                     wake()
-                except Exception:  # noqa: S112 a watcher that fails must not stop the others
+                except Exception:  # noqa: BLE001, S112 # a watcher that fails must not stop the others
                     continue

@@ -4,7 +4,7 @@ The lock says who may write; the log's `epoch`, which counts its holders, makes 
 connection broke continues if no other has written meanwhile, and is refused for good if one has.
 """
 
-# ruff: noqa: S608 nothing but names of our own is put into a statement
+# Only names of our own are put into a statement; what comes from outside is a parameter.
 from __future__ import annotations
 
 import os
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 LOCK_CLASS: LiteralString = "(hashtext('harness ' || current_schema()) & 2147483647)"
 """Numbers of logs are counted in each schema, locks in the whole database."""
+LOCKED_LOGS: LiteralString = (
+    "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"  # noqa: S608
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    f" AND classid::bigint = {LOCK_CLASS}"
+)
+"""The numbers of the logs that somebody writes."""
 
 _NOTE: LiteralString = """
 WITH log AS (
@@ -40,7 +46,7 @@ _GAIN: LiteralString = """, starts AS (
 ), texts AS (
     INSERT INTO harness_texts SELECT log.number, new.text FROM log, unnest(%(texts)s::text[]) AS new (text)
 )"""
-_NOTIFY: LiteralString = f" SELECT pg_notify('{CHANNEL}', log_id) FROM log"
+_NOTIFY: LiteralString = f" SELECT pg_notify('{CHANNEL}', log_id) FROM log"  # noqa: S608
 
 
 class PostgresWriter:
