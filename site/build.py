@@ -31,7 +31,7 @@ PROJECT_PAGES = {
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 FETCHED = re.compile(
-    r"<(?:script|img|link|iframe|source|video)\b[^>]*?\b(?:src|href)=\"?(https?://[^\"\s>]+)", re.I
+    r"<(?:script|img|link|iframe|source|video)\b[^>]*?\b(?:src|href)=\"?(https?://[^\"\s>]+)", re.IGNORECASE
 )
 HARMLESS = re.compile(r"rel=\"?(?:canonical|prev|next)")
 SUMMARY = "One place where coding agents are run, watched, steered, recorded and compared."
@@ -93,14 +93,16 @@ def _rewritten(page: Path) -> str:
     def outside_of_code(text: str) -> str:
         return PICTURE.sub(lambda found: f"![{found[1]}]({Path(found[2]).name})", LINK.sub(link, text))
 
-    parts = re.split(r"(^```.*?^```$)", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    parts = re.split(r"(^```.*?^```$)", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("```") else outside_of_code(part) for part in parts)
 
 
 def _navigation(pages: dict[str, str]) -> str:
     """The doors of docs/README.md with their pages; then what belongs to the project."""
     doors: dict[str, list[str]] = {}
-    for heading, body in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", pages["index.md"], re.M | re.S):
+    for heading, body in re.findall(
+        r"^## (.+?)\n(.*?)(?=^## |\Z)", pages["index.md"], re.MULTILINE | re.DOTALL
+    ):
         names = [name for name in re.findall(r"\]\(([\w-]+\.md)\)", body) if name in pages]
         if names and heading != "A tour":
             doors[heading] = list(dict.fromkeys(names))
@@ -118,7 +120,7 @@ def _navigation(pages: dict[str, str]) -> str:
 
 
 def _title(text: str) -> str:
-    found = re.search(r"^# (.+)$", text, re.M)
+    found = re.search(r"^# (.+)$", text, re.MULTILINE)
     return found[1].replace("`", "").replace('"', "'") if found else "?"
 
 

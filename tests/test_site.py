@@ -33,7 +33,7 @@ def test_every_page_is_in_the_navigation(site: ModuleType) -> None:
 def test_links_lead_to_pages_of_the_site(site: ModuleType) -> None:
     pages = dict(site._pages())
     for name, text in pages.items():
-        outside_of_code = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+        outside_of_code = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
         for _, target in site.LINK.findall(outside_of_code):
             place = target.partition("#")[0]
             assert not place or "://" in place or place.startswith("mailto:") or place in pages, (

@@ -24,7 +24,7 @@ class LogNotes(logging.Handler):
             text, error = record.getMessage(), record.exc_info[1] if record.exc_info else None
             if isinstance(error, Exception):
                 text += f": {type(error).__name__}: {error}"
-        except Exception:  # what was noted does not fit its own words
+        except Exception:  # noqa: BLE001 # what was noted does not fit its own words
             text, error = str(record.msg), None
         self._console.warning(text)
         if isinstance(error, Exception):

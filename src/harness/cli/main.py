@@ -86,7 +86,7 @@ def main(words: Sequence[str]) -> int:
         return _checked(words, console)
     except KeyboardInterrupt:
         return 130
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 # the last catch: a bug is reported in words, with where the traceback is
         return _report_refusal(error, console) or _report_bug(error, console)
 
 

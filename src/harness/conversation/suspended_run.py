@@ -78,7 +78,7 @@ def closing_events(pending: SuspendedRun, reason: str, now_ms: int) -> Sequence[
             text=pending.text,
             duration_ms=max(0, now_ms - pending.started_ms),
             total_cost_usd=pending.used.cost_usd,
-            usage=pending.used if pending.used else None,
+            usage=pending.used or None,
             turns=pending.steps,
         ),
     ]

@@ -63,7 +63,7 @@ def overview(fleet: Fleet) -> list[CaseOverview]:
         if stored is not None and result is not stored:
             lost = (*lost, stored)  # it was paid for, and does not count
         progress = in_progress.get(case.id)
-        latest = result or (progress if progress else lost[-1] if lost else None)
+        latest = result or progress or (lost[-1] if lost else None)
         is_running = result is None and progress is not None and fleet.records.is_claimed(case.id)
         state = _state(fleet, result, lost, is_running=is_running)
         log_id, started_ms = (latest.log_id, latest.started_ms) if latest else ("", None)

@@ -20,11 +20,15 @@ _OF_THE_PROCESS = frozenset(("process_error", "missing_end", "stderr"))
 """Errors that quote what a program wrote before it ended; only words that mean nothing else count there."""
 _KILLED = re.compile(r"ended by SIG|\(signal \d+\)")
 _CODES: dict[Trouble, re.Pattern[str]] = {
-    "window": re.compile(r"limit_reached|rate_limit_rejected|usage_?limit|quota|resource_?exhausted", re.I),
-    "throttle": re.compile(r"^rate_?limit(?!_allowed)|^http_429$|^429$|overloaded|^http_529$|^529$", re.I),
+    "window": re.compile(
+        r"limit_reached|rate_limit_rejected|usage_?limit|quota|resource_?exhausted", re.IGNORECASE
+    ),
+    "throttle": re.compile(
+        r"^rate_?limit(?!_allowed)|^http_429$|^429$|overloaded|^http_529$|^529$", re.IGNORECASE
+    ),
     "outage": re.compile(
         r"^(http_)?(401|402|403|5\d\d)$|^auth|server_error|network_error|billing|limit_exhausted|connection",
-        re.I,
+        re.IGNORECASE,
     ),
 }
 _WINDOW_WORDS = (

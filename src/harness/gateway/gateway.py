@@ -123,7 +123,7 @@ class ModelGateway:
         except OSError:
             reply.must_close = True
             reply.is_cut = True
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # the agent gets an answer, and the run reports the fault
             self.faults.append(error)
             self._give_up(call, reply)
         finally:
@@ -223,7 +223,7 @@ class ModelGateway:
         if self.records is not None:
             try:
                 self.records.record(call, reply)
-            except Exception as error:  # whatever it is, the agent gets its answer
+            except Exception as error:  # noqa: BLE001 # whatever it is, the agent gets its answer
                 self.faults.append(error)
 
 

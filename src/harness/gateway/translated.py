@@ -225,7 +225,7 @@ class _Events:
             async with aclosing(model.answer(ask)) as events:  # type: ignore[type-var] # a generator everywhere
                 async for event in events:
                     self._queue.put(event)
-        except Exception as error:  # a model of the user's may raise anything
+        except Exception as error:  # noqa: BLE001 # a model of the user's may raise anything
             self._queue.put(Error(message=f"the model failed: {error!r}", code="http_502"))
         finally:
             self._queue.put(None)

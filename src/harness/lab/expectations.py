@@ -356,5 +356,5 @@ def unknown_fields(agent: str, stdout: bytes, known_fields: KnownFields) -> list
 def _kind(translator: Translator, record: dict[str, Any]) -> str:
     try:
         return translator.kind(record)
-    except Exception:
-        return ""  # no agent writes such a record, and the run has reported it
+    except Exception:  # noqa: BLE001 # no agent writes such a record, and the run has reported it
+        return ""

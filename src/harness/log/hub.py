@@ -62,7 +62,7 @@ def observers_environment(run_id: str) -> dict[str, str]:
     """What observers give to the programs of this run."""
     variables: dict[str, str] = {}
     for observer in tuple(_observers):
-        with suppress(Exception):
+        with suppress(Exception):  # one that fails is no reason not to start a program
             variables |= observer.environment(run_id)
     return variables
 

@@ -84,9 +84,9 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
             return None
         if failure.wait_s is not None:
             # A little more, so that clients that got the same wait time do not all retry at once.
-            return failure.wait_s + random.uniform(0, 0.1) if failure.wait_s <= self.longest_wait_s else None
+            return failure.wait_s + random.uniform(0, 0.1) if failure.wait_s <= self.longest_wait_s else None  # noqa: S311 # only spreads when it tries again
         backoff_s = min(self.first_wait_s * 2.0 ** (attempts - 1), self.longest_backoff_s)
-        return backoff_s * random.uniform(0.75, 1.0)
+        return backoff_s * random.uniform(0.75, 1.0)  # noqa: S311 # only spreads when it tries again
 
 
 def refused(status: int, headers: Mapping[str, str], body: bytes) -> ModelFailure:
@@ -149,7 +149,10 @@ def _decoded(body: bytes) -> Any:
 def _excerpt(body: bytes) -> str:
     """The beginning of a response page, without its markup."""
     text = re.sub(
-        r"<(style|script|head)\b.*?</\1>|<[^>]*>", " ", body[:20_000].decode("utf-8", "replace"), flags=re.S
+        r"<(style|script|head)\b.*?</\1>|<[^>]*>",
+        " ",
+        body[:20_000].decode("utf-8", "replace"),
+        flags=re.DOTALL,
     )
     return " ".join(text.split())[:_LONGEST_EXCERPT]
 

@@ -83,7 +83,7 @@ def permission_of(tool: Tool, arguments: dict[str, Any]) -> ToolPermission:
     """What "always" means for a call, as its tool says. A permission that names another tool is ignored."""
     try:
         permission = tool.permission(arguments)
-    except Exception:  # arguments are as the model wrote them
+    except Exception:  # noqa: BLE001 # arguments are as the model wrote them
         permission = derived_permission(tool.spec.name, arguments)
     if permission.tool != tool.spec.name:
         return derived_permission(tool.spec.name, arguments)
@@ -148,7 +148,7 @@ async def preview_of(
         tool.operations(arguments)
     except ToolFailure:
         raise
-    except Exception:  # noqa: S110 # what it does is unknown: the user is asked
+    except Exception:  # noqa: BLE001, S110 # what it does is unknown: the user is asked
         pass
     if not isinstance(tool, Previewing):
         return None

@@ -309,7 +309,7 @@ class Dialogue:
         """What a driver wants done. One that fails cannot be trusted with the conversation any more."""
         try:
             return call()
-        except Exception as error:  # whatever it is, the run has to end in an orderly way
+        except Exception as error:  # noqa: BLE001 # whatever it is, the run has to end in an orderly way
             return [TurnEnded("failed", f"the driver failed: {error!r}", is_final=True)]
 
     def _follow(self, line: Line, watch: LimitWatch) -> None:

@@ -179,7 +179,7 @@ class Line:
     def _moves_of(self, record: Record) -> Moves:
         try:
             return self.driver.receive(record)
-        except Exception as error:  # a program's odd line must not end the conversation
+        except Exception as error:  # noqa: BLE001 # a program's odd line must not end the conversation
             return [Notice(Unknown(raw=record, reason=f"the driver failed: {error!r}"))]
 
 

@@ -232,7 +232,7 @@ class Run:
             if recorder is not None:
                 recorder.begin()
             self._worker.work()
-        except BaseException as error:  # the reader must learn of it, whatever it is
+        except BaseException as error:  # noqa: BLE001 # the reader must learn of it, whatever it is
             self._failure = error
         finally:
             if recorder is not None:

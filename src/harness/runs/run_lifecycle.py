@@ -437,14 +437,14 @@ class RunLifecycle:
 
     def _final_result(self, exit: RawExit, outcome: Outcome) -> Result:
         native = self._native or Result(success=False)
-        usage = native.usage or (self.used if self.used else None)
+        usage = native.usage or self.used or None
         cost = native.total_cost_usd
         stated: Usage | None = None
         if self._has_gateway:
-            stated = native.usage or (self._stated if self._stated else None)
+            stated = native.usage or self._stated or None
             if stated is not None and stated.cost_usd is None and cost is not None:
                 stated = replace(stated, cost_usd=cost, cost_source="stated")
-            usage, cost = self.used if self.used else None, None
+            usage, cost = self.used or None, None
         duration = native.duration_ms
         if duration is None and self.start is not None:
             duration = max(0, exit.at_ms - self.start.at_ms)

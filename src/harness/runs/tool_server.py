@@ -213,7 +213,7 @@ def _result_of(request_id: Any, call: Future[ToolOutput]) -> _Fields:
         output = call.result()
     except CancelledError:
         output = ToolOutput(text="the call was stopped", success=False)
-    except Exception as error:  # a mistake of ours must not leave the program waiting
+    except Exception as error:  # noqa: BLE001 # a mistake of ours must not leave the program waiting
         output = ToolOutput(text=f"the call failed: {error!r}", success=False)
     content: list[_Fields] = [{"type": "text", "text": output.text}]
     content += [

@@ -347,7 +347,7 @@ class Goals:
             return await asyncio.wait_for(self._scored(objective, options, choice, answer), options.timeout_s)
         except TimeoutError:
             failure, is_late = f"no verdict within {options.timeout_s or 0:g} s", True
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # a judge may be a function of the application: its failure is a result
             failure, is_late = str(error) or type(error).__name__, False
         score = Score(
             score=0, reason=f"Goal evaluation failed: {failure}", scorer_id=JUDGE_ID, scorer_name=JUDGE_NAME
@@ -511,7 +511,7 @@ def _choice(objective: Objective, options: GoalOptions) -> Any:
     if callable(choice) and not hasattr(choice, "answer"):
         try:
             choice = choice()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # as in `_judged`
             return error
     return choice
 

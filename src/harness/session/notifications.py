@@ -471,7 +471,7 @@ async def _deliver_one(
     signal = notification_signal(delivered, id=inbox.host.new_id())
     try:
         await target.deliver(signal, if_active="queue" if is_queued else "deliver", if_idle="wake")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 # it is noted, and tried again
         _note_failure(inbox, [current], error, round)
         return
     after = inbox.get(record.id) or current
@@ -488,7 +488,7 @@ async def _deliver_summary(post: InboxDelivery, records: Sequence[Notification],
     is_quiet = all(record.priority == "low" for record in records)
     try:
         await target.deliver(signal, if_active="deliver", if_idle="persist" if is_quiet else "wake")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 # as in `_deliver_one`
         _note_failure(inbox, records, error, round)
         return
     now_ms = inbox.host.now_ms()

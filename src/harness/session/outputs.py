@@ -208,7 +208,7 @@ class WantedOutput:
                 problem = await problem
         except ValueError as error:
             problem = str(error)
-        except Exception as error:  # a check of the application
+        except Exception as error:  # noqa: BLE001 # a check of the application
             problem = f"the check of the result failed: {error!r}"
         if problem:
             self.problem = str(problem)[:2000]

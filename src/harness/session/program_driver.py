@@ -442,7 +442,7 @@ def _guarded(guards: GuardRunner, loop: asyncio.AbstractEventLoop, calls: Sequen
     for call in calls:
         try:
             checked = asyncio.run_coroutine_threadsafe(guards.check_call(call), loop).result(2 * LONGEST_S)
-        except Exception as error:  # whatever it is, what could not be checked is not done
+        except Exception as error:  # noqa: BLE001 # whatever it is, what could not be checked is not done
             return f"the guards could not be asked: {error!r}"
         if isinstance(checked, Stop):
             return checked.reason
@@ -457,7 +457,7 @@ def _ended(run: Run) -> asyncio.Future[Result]:
     def wait() -> None:
         try:
             result = run.wait()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # it is raised in the task that waits
             _call_in(loop, ended.set_exception, error)
         else:
             _call_in(loop, ended.set_result, result)

@@ -131,7 +131,7 @@ class Workspaces:
         self._append(WorkspaceChanged(status="initializing"))
         try:
             await workspace.init()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # a workspace of the application may fail: an event says so
             self._static = None
             self._append(WorkspaceChanged(status="error", error=str(error)))
             return

@@ -130,7 +130,7 @@ def refuse_inspection() -> bool:
 
 def wipe_environment(secrets_of: Callable[[Mapping[str, str]], Collection[str]]) -> None:
     """Needed although `refuse_inspection`: root is refused nothing. Once: nothing is written there later."""
-    global _is_wiped
+    global _is_wiped  # noqa: PLW0603 # environment is wiped once for the process
     import ctypes
 
     if _is_wiped:

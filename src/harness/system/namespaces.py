@@ -99,7 +99,7 @@ def _or_report(writer: int, act: Callable[[], object]) -> NoReturn:
         words = f"{error.stage} {error.errno} {error.strerror}"
     except OSError as error:
         words = f"sandbox {error.errno or errno.EINVAL} {error.strerror or error}"
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 # the process ends here: all that is left is to report it
         words = f"sandbox {errno.EINVAL} {error!r}"
     else:
         os._exit(127)
@@ -217,7 +217,7 @@ def _execute(program: bytes, argv: Sequence[bytes], env: Mapping[bytes, bytes]) 
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
-        os.execve(program, list(argv), env)
+        os.execve(program, list(argv), env)  # noqa: S606 # no shell, on purpose
     except OSError as error:
         raise WallError("program", error.errno or errno.EINVAL, error.strerror or "") from None
 

@@ -139,7 +139,7 @@ class StreamView:
         lines: list[_Line] = []
         tree = self._tree
         for event in events:
-            at_ms = event.timestamp_ms if event.timestamp_ms > 0 else 0
+            at_ms = max(0, event.timestamp_ms)
             if type(event) is TextDelta:
                 # Fast path: nine of ten events. The tree needs no text of a run that it knows.
                 if event.run_id != tree.run.id or not tree.run.top:

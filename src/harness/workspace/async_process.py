@@ -72,7 +72,7 @@ class AsyncProcess:
     def _work(self) -> None:
         try:
             child = Child(self._invocation, _TIMEOUTS)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 # it is raised in the task that waits
             self._post(self._fail, error)
             return
         with child:

@@ -51,7 +51,7 @@ async def run_command(invocation: Invocation, take: Take, timeout_s: float) -> C
     def work() -> None:
         try:
             ending, error = command.run(), None
-        except BaseException as raised:
+        except BaseException as raised:  # noqa: BLE001 # it is raised in the task that waits
             ending, error = None, raised
         with suppress(RuntimeError):  # the event loop is closed: no task waits any more
             loop.call_soon_threadsafe(settle, ending, error)

@@ -230,7 +230,7 @@ def test_a_question_cannot_look_like_another_one() -> None:
         text = Asking(shape_of(relay), spoof).text()
         assert "\x1b" not in text
         assert "\r" not in text
-        assert [line[0] for line in text.split("\n") if line[0] not in " "] == ["?"], text
+        assert [line[0] for line in text.split("\n") if line[0] != " "] == ["?"], text
 
 
 def test_the_reason_of_a_call_is_not_what_is_run() -> None:

@@ -432,7 +432,7 @@ class LegacyChat:
     def _new_part(self, text: str, name: str) -> str:
         entry = self._texts.get(name, "")
         self._texts[name] = text
-        return text[len(entry) :] if text.startswith(entry) else text
+        return text.removeprefix(entry)
 
     def _completion(self, text: str, name: str, is_partial: bool) -> Sequence[Event]:
         out = self._text(text, name, is_partial)

@@ -75,7 +75,7 @@ class RpcConnection(ABC):
             self._error(request_id, self._as_rpc_error(error, parameters))
         except asyncio.CancelledError:
             self._cancelled(request_id)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # a mistake of ours must not leave the editor waiting
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"{self.PROTOCOL} {method}", "exception": error}
             )

@@ -136,7 +136,7 @@ class HarnessClient:
             if self._failure is not None:
                 return
             pause_s = _FIRST_PAUSE_S if self.connections > before else min(pause_s * 2, _LONGEST_PAUSE_S)
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 # only spreads when it tries again
 
     async def _connected(self) -> None:
         headers = {"Authorization": f"Bearer {self._token}"}

@@ -470,10 +470,7 @@ class InboxRows:
         followed = self._followed.get(log_id)
         if followed is None and is_unfinished and around.is_live:
             followed = self._followed[log_id] = _Followed(self._stored.fold(metadata))
-        if followed is not None:
-            shown = followed.fold.row(around)
-        else:
-            shown = _completed(row, metadata, around)
+        shown = _completed(row, metadata, around) if followed is None else followed.fold.row(around)
         if self.rows.get(log_id) == shown:
             return False
         self._put(log_id, shown)

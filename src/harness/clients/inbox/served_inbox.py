@@ -136,7 +136,7 @@ class ServedInbox:
                 pass
             self._note(problem="not connected: what you see may be old")
             pause_s = _FIRST_PAUSE_S if time.monotonic() - began_s > _LONGEST_PAUSE_S else pause_s
-            self._is_over.wait(pause_s * random.uniform(0.5, 1.0))
+            self._is_over.wait(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 # only spreads when it tries again
             pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
 
     def _follow(self) -> None:

@@ -106,7 +106,7 @@ class RayEngine:
         def connect() -> None:
             try:
                 self._ray.init(address=address, **options)
-            except Exception as error:  # it is raised again below
+            except Exception as error:  # noqa: BLE001 # it is raised again below
                 raised.append(error)
 
         logging.getLogger("ray").setLevel(logging.ERROR)  # Ray warns that this is not the main thread
@@ -145,7 +145,7 @@ class RayEngine:
     def _how(self, task: Any) -> str:
         try:
             return str(self._ray.get(task))
-        except Exception as error:  # the task, its process or its node died
+        except Exception as error:  # noqa: BLE001 # the task, its process or its node died
             return f"{type(error).__name__}: {' '.join(str(error).split())[:_LONGEST_OUTPUT]}"
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import msgspec
 
 _START = re.compile(
-    r"^(?:diff --git |--- |\*\*\* (?:Begin Patch|Add File|Update File|Delete File)|@@ )", re.M
+    r"^(?:diff --git |--- |\*\*\* (?:Begin Patch|Add File|Update File|Delete File)|@@ )", re.MULTILINE
 )
-_CHANGED = re.compile(r"^[+-]", re.M)
+_CHANGED = re.compile(r"^[+-]", re.MULTILINE)
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _FILE = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE = re.compile(r"\*\*\* Move to: (.+)")

@@ -114,7 +114,7 @@ class IndexAccess:
         """Whether that was the last one."""
         try:
             is_done = next(steps, _DONE) is _DONE
-        except Exception:  # it was closed or broke: the next request repairs it, or reports why not
+        except Exception:  # noqa: BLE001 # it was closed or broke: the next request repairs it, or reports why not
             self._touched = None
             return True
         self._version += 1

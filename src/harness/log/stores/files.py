@@ -105,7 +105,7 @@ class _Watched:
             self._marks = now
             try:
                 self._wake()
-            except Exception:  # one that fails must not keep the others from being notified
+            except Exception:  # noqa: BLE001 # one that fails must not keep the others from being notified
                 return
 
 

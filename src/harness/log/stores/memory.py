@@ -224,7 +224,7 @@ class _Log:
         for wake in self.wakers:
             try:
                 wake()
-            except Exception:  # noqa: S112 one who fails must not keep the others from hearing
+            except Exception:  # noqa: BLE001, S112 # one who fails must not keep the others from hearing
                 continue
 
 

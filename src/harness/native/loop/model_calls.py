@@ -113,7 +113,7 @@ class ModelSteps:
         self._put(StepStart(id=step.id, model=options.model.name))
         try:
             await self._listen(options.model.answer(options.ask(turns, tools, options.schema)), step)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # a model of the application may raise anything: an event, not a crash
             self._put(
                 self._take_error(step, Error(message=f"the model broke: {error!r}", code="model_error"))
             )
@@ -156,7 +156,7 @@ class ModelSteps:
             text=self._partial_text or self.text,
             duration_ms=duration_ms,
             total_cost_usd=self.used.cost_usd,
-            usage=self.used if self.used else None,
+            usage=self.used or None,
             stop_reason=self.stop_reason if has_reason else "",
             turns=self.count,
         )
@@ -279,7 +279,7 @@ async def call_model(
     listener = _Listener(context, options.model.name, put, on_usage)
     try:
         await listener.listen(options.model.answer(options.ask(turns, tools)))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 # as in `ask`
         listener.fail(Error(message=f"the model broke: {error!r}", code="model_error"))
     if listener.message is None and not listener.failure:
         listener.fail(Error(message="the model gave no answer", code="no_answer"))

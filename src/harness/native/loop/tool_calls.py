@@ -344,7 +344,7 @@ class ToolExecutor:
             return verdict.reason, ""
         try:
             preview = await preview_of(tool, dict(arguments), self._admitted(call, call_id, tool, []).context)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # a preview is code of the tool: the model reads what failed
             return None, failure_words(error)
         name, spawn_call_id = self.asker
         relay = Relay(
@@ -486,7 +486,7 @@ class ToolExecutor:
             return admitted
         except KeyboardInterrupt:
             raise  # from the user's keyboard
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 # a tool may raise anything: the model reads what failed
             output = ToolOutput(text=failure_words(error), success=False)
         if self._options.after_call is not None:
             output = await self._options.after_call(admitted.call, output)
@@ -593,7 +593,5 @@ def _places_of(operations: Sequence[Operation]) -> tuple[str, ...]:
 def _operations(tool: Tool, arguments: dict[str, Any]) -> list[Operation]:
     try:
         return list(tool.operations(arguments))
-    except (
-        Exception
-    ):  # arguments are as the model wrote them; a call that states no operation counts as dangerous
+    except Exception:  # noqa: BLE001 # as the model wrote them; a call that states no operation counts as dangerous
         return []

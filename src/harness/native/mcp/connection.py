@@ -157,7 +157,7 @@ class ServerProcess:
                 self._child = child
                 self._call_in_loop(self._settle_start, None)
                 self._read(child)
-        except BaseException as raised:
+        except BaseException as raised:  # noqa: BLE001 # it is told to the task that waits
             error = raised
         self._call_in_loop(self._settle_start, error)
         self._call_in_loop(self._lines.put_nowait, None)
@@ -305,7 +305,7 @@ class Connection:
                 await asyncio.shield(self._listed)
         except TimeoutError:
             raise ToolFailure(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # the library raises what it likes: one error for the model
             raise ToolFailure(self._message_of(error)) from None
 
     async def _connected(self) -> Any:
@@ -331,7 +331,7 @@ class Connection:
             answer = await client.call_tool(
                 name, arguments, read_timeout_seconds=CALL_TIMEOUT_S, progress_callback=on_progress
             )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # as in `_answered`
             if self._client is client and _is_lost(error):
                 self._client = None
             raise ToolFailure(f"MCP server {self.name}: {self._message_of(error)}") from None
@@ -405,7 +405,7 @@ class Connection:
     async def _list_again(self, client: Any) -> None:
         try:
             self.tools = await _all_tools(client, cache_mode="refresh")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # the tools that were known stay
             self._on_warning(
                 f"MCP server {self.name}: its changed tools are not known: {self._message_of(error)}"
             )

@@ -256,7 +256,7 @@ class Repl:
             if function is None:
                 raise LookupError(f"{name} is not available here")  # noqa: TRY301
             self._send(type="reply", id=call_id, value=await function(arguments))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # the program of the model gets it as an exception
             self._send(type="reply", id=call_id, error=str(error) or type(error).__name__)
 
     def _on_answered(self, task: Task[None]) -> None:

@@ -175,7 +175,7 @@ class Interpreter:
             finally:
                 self._is_running = False
             self._output.flush()
-        except BaseException as problem:
+        except BaseException as problem:  # noqa: BLE001 # the model's program may raise anything, `SystemExit` too
             self._is_running = False
             error = _described(problem)
             self._output.flush()
@@ -259,7 +259,7 @@ def _described(problem: BaseException) -> str:
             described.stack[:] = [frame for frame in described.stack if frame.filename not in _OUR_FILES]
             described = described.__cause__ or described.__context__
         return "".join(first.format()).strip()
-    except BaseException as worse:  # an exception of the model's own making, or no memory left
+    except BaseException as worse:  # noqa: BLE001 # an exception of the model's own making, or no memory left
         return f"{type(problem).__name__} (which cannot be shown: {type(worse).__name__})"
 
 

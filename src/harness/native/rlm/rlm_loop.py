@@ -367,7 +367,7 @@ class RlmRun:
             text=self._answer if outcome == "completed" else "",
             duration_ms=max(0, self.loop_context.hub.clock() - self._started_ms),
             total_cost_usd=self._used.cost_usd,
-            usage=self._used if self._used else None,
+            usage=self._used or None,
             turns=self._asked,
         )
         self._put(result)

@@ -213,7 +213,7 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
         value, error = None, None
         try:
             value = function()
-        except BaseException as raised:
+        except BaseException as raised:  # noqa: BLE001 # it is raised again in the task that waits
             # A future does not accept this exception.
             error = RuntimeError("StopIteration") if isinstance(raised, StopIteration) else raised
         with suppress(RuntimeError):  # the loop is closed: no task waits any more

@@ -54,6 +54,6 @@ def in_our_words(
     if plain is not None and isinstance(arguments, dict):
         try:
             arguments = plain(arguments, resource, question if isinstance(question, dict) else None)
-        except Exception:  # arguments are as the model wrote them: the tool itself says what is wrong
+        except Exception:  # noqa: BLE001 # arguments are as the model wrote them: the tool itself says what is wrong
             arguments = call.input
     return call if name == call.name and arguments == call.input else Call(call.id, name, arguments)

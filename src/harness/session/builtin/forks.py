@@ -161,7 +161,7 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
         raise ForkRefused("Forked subagents need a memory, and a store for threads.")
     try:
         conversation.context.outbox.flush()  # so that the fork has the whole conversation
-    except Exception:  # noqa: S110  # the fork then has what was stored so far
+    except Exception:  # noqa: BLE001, S110 # the fork then has what was stored so far
         pass
     try:
         side = _forked(parent, store, thread_id, conversation, definition, context)

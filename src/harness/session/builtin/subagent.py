@@ -137,7 +137,7 @@ class SubagentTool(Tool):
         try:
             options = self._options(definition, parent.open_model(model_id))
             child = AgentRun(parent_context, options, parent_id=context.call_id, depth=1, name=definition.id)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # a model that cannot be opened is an answer to the call
             return _failure(definition, _words(error))
         return await _to_the_end(
             definition,

@@ -181,7 +181,7 @@ class TaskTool(Tool):
                 if problem:
                     return _output(problem, before, is_error=True)
                 await self._board.replace(tasks)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # the board is a store of the application: its failure is an answer
             return _output(f"{self.failure}: {error}", (), is_error=True)
         return _output(_summary(tasks), tasks)
 
@@ -228,7 +228,7 @@ class TaskCheckTool(TaskTool):
         del arguments, context
         try:
             tasks = self._board.tasks()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # as above
             return _checked((), f"{self.failure}: {error}")
         return _checked((), _NO_THREAD) if tasks is None else _checked(tasks)
 

@@ -269,7 +269,7 @@ class ObservationScheduler:
         except asyncio.CancelledError:
             state.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=STOPPED, stopped=True))
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # the conversation goes on without; the failure is an event
             state.end(cycle_id, BufferingFailed(cycle_id=cycle_id, error=str(error)))
             self._on_failure(MemoryFailure("observation", "buffering", str(error)))
             return

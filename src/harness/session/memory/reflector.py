@@ -248,7 +248,7 @@ class ReflectionScheduler:
         except asyncio.CancelledError:
             state.end(cycles[-1], self._buffering_failed(cycles[-1], STOPPED))
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 # the conversation goes on without; the failure is an event
             state.end(cycles[-1], self._buffering_failed(cycles[-1], str(error)))
             self._on_failure(MemoryFailure("reflection", "buffering", str(error)))
             return
