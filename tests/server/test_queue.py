@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from harness.log.store import Query
 from live_server import LiveServer, Watcher, is_done, run, waits
@@ -226,6 +229,34 @@ def test_an_approved_plan_leads_to_the_next_mode_and_another_model_does_not_lead
             await client.command("submit", prompt="again")
             state = await client.until(lambda state: len(state["runs"]) == 3 and is_done(state))
             assert (state["mode"], state["messages"][-1]["content"]) == ("build", "Again.")
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_the_work_begins_when_a_plan_is_approved(live: LiveServer, is_approved: bool) -> None:
+    async def work() -> None:
+        plan = {"type": "tool_call", "id": "p", "name": "submit_plan", "input": {"plan": "1. Do it"}}
+        path = live.folder / "planned.json"
+        done = [{"type": "text", "content": "Done, or changed."}]
+        path.write_text(
+            json.dumps({"goes_by": "conversation", "responses": [{"events": [plan]}, {"events": done}]})
+        )
+        session = live.create(model=f"scripted/{path}", mode="plan")
+        async with live.connect(session["id"]) as socket:
+            client = Watcher(socket)
+            await client.command("submit", prompt="plan it")
+            state = await client.until(waits)
+            relay_id = state["relays"][0]["id"]
+            if is_approved:
+                await client.command("approve", relayId=relay_id)
+            else:
+                await client.command("deny", relayId=relay_id, reason="shorter")
+            state = await client.until(
+                lambda state: is_done(state) and state["messages"][-1]["content"] == "Done, or changed."
+            )
+            assert (state["mode"] == "build") is is_approved
+            assert len(state["runs"]) == (2 if is_approved else 1)
 
     run(work())
 

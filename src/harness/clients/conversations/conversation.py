@@ -37,6 +37,7 @@ from harness.folds.inbox.failures import PROGRAM_CLOSED
 from harness.log.hub import Hub
 from harness.log.store import Store
 from harness.runs.launch import installed_two_way
+from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
 from harness.session.harness import Harness
 from harness.session.signals import File, contents, is_text, split
@@ -44,6 +45,7 @@ from harness.session.user_message import UserMessage
 from harness.session.workspaces import WorkspaceConfig
 
 MOST_QUEUED = 100
+_BEGIN = "The plan is approved. Carry it out."
 _ANSWERED_THERE = "It is answered in the session that this one continues."
 _CLOSED = "the program that ran it was closed"
 
@@ -248,11 +250,19 @@ class HostedConversation:
             decision, reason, option = _decision(command)
             is_taken = self._session.approval.respond(decision, relay.id, reason, None, option)
         else:
-            is_taken = self._session.suspensions.give(_resume_data(relay, command), relay.id)
+            data = _resume_data(relay, command)
+            is_taken = self._session.suspensions.give(data, relay.id)
             await asyncio.sleep(0)  # so that the next command finds it running
+            if is_taken and relay.kind == "plan" and is_approved(data):
+                self._begin_what_was_planned()
         if not is_taken:
             raise _answered_already()
         self._start(self._session.wait_until_idle())
+
+    def _begin_what_was_planned(self) -> None:
+        """Programs go on by themselves; our own run ends with its plan, and the next mode begins with what is queued."""
+        if self._setup.agent == OWN_AGENT and self._session.follow_ups.is_empty():
+            self._start(self._session.follow_ups.submit(UserMessage(text=_BEGIN)))
 
     def revoke(self, grant_id: str) -> None:
         permissions = self._session.permissions
