@@ -79,6 +79,13 @@ def test_a_variable_that_no_shell_could_name_was_not_changed(talk: Conversation,
     assert talk.words(command="make")["environment"].startswith("OTHER (")
 
 
+@pytest.mark.parametrize("name", ["PS1", "PS2", "SHELLOPTS"])
+def test_what_the_shell_itself_drops_or_sets_was_not_changed(talk: Conversation, name: str) -> None:
+    talk.bench.env[name] = "braceexpand" if name == "SHELLOPTS" else "$ "
+    talk.call("set -o pipefail")
+    assert "environment" not in talk.words(command="make")
+
+
 def test_what_was_given_and_is_unset_stays_unset(talk: Conversation) -> None:
     talk.bench.env["GIVEN"] = "yes"
     talk.call("unset GIVEN")

@@ -22,7 +22,8 @@ _DESCRIPTOR = 198
 """Where the shell tells it: scripts count from 3, and locks are often 9 or 200."""
 _MOST_BYTES = 256 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OF_THE_SHELL = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
+_OF_THE_SHELL = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "PS1", "PS2", "SHELLOPTS", "BASHOPTS"})
+"""Set, or dropped where nobody types, by the shell itself: a line that changes none of them has other ones at its end."""
 _OF_THE_WALL = frozenset({"TMPDIR", "TMP", "TEMP"})
 """A confined command has a temporary folder of its own, which is gone with it."""
 _NOT_KEPT = _OF_THE_SHELL | _OF_THE_WALL
