@@ -319,7 +319,7 @@ class McpServers:
             self._here[name] = _tools_here(name, entry)
 
     def _warn(self, text: str) -> None:
-        _logger.warning("%s", text)
+        _logger.info("%s", text)  # sessions tell it as a `Warning`
         self.warnings.append(text)
 
 
