@@ -402,6 +402,22 @@ def test_nothing_is_opened_again_below_what_is_closed(
     assert not [path for path in paths if path.startswith(f"{tmp_path}/.claude/")]
 
 
+def test_a_folder_that_goes_while_it_is_searched_is_no_folder_that_cannot_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [git_directories.find(str(tmp_path))]
+    (gone := tmp_path / "gone").mkdir()
+    scan = os.scandir
+
+    def scan_too_late(folder: str) -> Iterator[os.DirEntry[str]]:
+        if folder == str(gone):
+            gone.rmdir()
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", scan_too_late)
+    assert git_directories.switch_off_new([str(tmp_path)], before) == []
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -63,6 +63,8 @@ def find(root: str, known_folders: frozenset[tuple[int, int]] | None = None) -> 
         try:
             with os.scandir(folder) as entries:
                 children = list(entries)
+        except FileNotFoundError:  # removed meanwhile, as by another command of the same workspace
+            continue
         except OSError:
             paths.unseen.append(folder)
             continue
