@@ -95,10 +95,14 @@ class Editor:
         return self.answer(self.begin(method, **parameters))
 
     def begin(self, method: str, /, **parameters: Any) -> int:
+        return self.begin_with(method, {"params": parameters})
+
+    def begin_with(self, method: str, fields: dict[str, Any]) -> int:
+        """With these fields beside its method and id, as odd as they may be."""
         number = len(self._methods) + 1
         self._methods[number] = method
         self._answers[number] = Queue()
-        self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters})
+        self.send({"jsonrpc": "2.0", "id": number, "method": method, **fields})
         return number
 
     def answer(self, number: int) -> dict[str, Any]:

@@ -180,9 +180,11 @@ def test_what_is_wrong_over_http(served: LiveServer) -> None:
         prompt = request("session/prompt", sessionId="nope", prompt=[])
         assert http.post("/acp", json=prompt, headers=ours).status_code == 400
         told = ours | {"Acp-Session-Id": "nope"}
-        for body in (prompt, request("no/such", 2), {"jsonrpc": "1.0"}):
+        listed = {"jsonrpc": "2.0", "id": 3, "method": "session/load", "params": [1]}
+        assert http.post("/acp", json=listed | {"method": "session/prompt"}, headers=told).status_code == 400
+        for body in (prompt, request("no/such", 2), listed, {"jsonrpc": "1.0"}):
             assert http.post("/acp", json=body, headers=told).status_code == 202
-        for headers, codes in ((told, {-32002}), (ours, {-32601, -32600})):
+        for headers, codes in ((told, {-32002}), (ours, {-32601, -32602, -32600})):
             with http.stream("GET", "/acp", headers=headers | events) as stream:
                 seen: set[int] = set()
                 for line in stream.iter_lines():
@@ -209,6 +211,7 @@ def test_what_is_wrong_over_a_socket_ends_nothing(served: LiveServer) -> None:
                 json.dumps(request("session/load", sessionId="nope", cwd="/", mcpServers=[])),
             ):
                 await socket.send(b"\0binary is ignored")
+                await socket.send('{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":[1]}}')
                 await socket.send(sent)
                 answer = json.loads(await asyncio.wait_for(socket.recv(), TIMEOUT_S))
                 codes.append(answer.get("error", {}).get("code"))

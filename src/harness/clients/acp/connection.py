@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from harness.clients.acp import options
 from harness.clients.acp.host import AcpHost, OpenedSession
 from harness.clients.acp.questions import EditorQuestion, question_of
-from harness.clients.acp.rpc_connection import Fields, RpcConnection
+from harness.clients.acp.rpc_connection import Fields, MessageOutput, RpcConnection
 from harness.clients.acp.watch import Listener, SessionWatch, options_of
 from harness.clients.acp.wire import (
     CANCELLED,
@@ -49,6 +49,7 @@ class OpenInEditor:
         self.watch: SessionWatch | None = None
         self.is_continued = False
         """Whether prompts go to the conversation that is watched."""
+        self.continuing = asyncio.Lock()
 
 
 Method: TypeAlias = "Callable[[AcpConnection, Fields, list[Callable[[], None]]], Awaitable[Fields]]"
@@ -60,12 +61,14 @@ class AcpConnection(RpcConnection):
     PROTOCOL = "ACP"
     MOST_REQUESTS = 256
 
-    def __init__(self, host: AcpHost, send: Callable[[Fields], None]) -> None:
-        super().__init__(send)
+    def __init__(self, host: AcpHost, output: MessageOutput) -> None:
+        super().__init__(output)
         self._host = host
         self._version: Literal[0, 1, 2] = 0
         self._capabilities: Fields = {}
         self._sessions: dict[str, OpenInEditor] = {}
+        self._prompted: dict[Any, OpenInEditor] = {}
+        """The sessions of prompts that are being answered, by the ids of the requests."""
         self._asked: dict[str, tuple[OpenInEditor, EditorQuestion]] = {}
         """Our requests, by their ids."""
         self._count = 0
@@ -88,7 +91,6 @@ class AcpConnection(RpcConnection):
     async def _result(
         self, request_id: Any, method: str, parameters: Fields, after: list[Callable[[], None]]
     ) -> Fields:
-        del request_id
         if method == "initialize":
             return self._initialize(parameters)
         if not self._version:
@@ -100,7 +102,12 @@ class AcpConnection(RpcConnection):
             or (self._version == 1 and method in _ONLY_2)
         ):
             raise RpcError(UNKNOWN_METHOD, f"there is no method {method[:80]!r}", {"method": method[:80]})
-        return await handler(self, parameters, after)
+        if method == "session/prompt":
+            self._prompted[request_id] = self._session(parameters)
+        try:
+            return await handler(self, parameters, after)
+        finally:
+            self._prompted.pop(request_id, None)
 
     def _initialize(self, parameters: Fields) -> Fields:
         wanted = parameters.get("protocolVersion")
@@ -188,22 +195,32 @@ class AcpConnection(RpcConnection):
         opened = await self._host.open(session_id)
         await self._host.revive(opened)
         self._detach(session_id)
-        attached = self._sessions[session_id] = OpenInEditor(session_id, opened, cwd)
-        self._watch(attached, opened.log_id, is_told=is_told)
+        attached = OpenInEditor(session_id, opened, cwd)
+        await self._watch(attached, opened.log_id, is_told=is_told)
+        self._detach(session_id)  # it was opened twice at once
+        self._sessions[session_id] = attached
         return attached
 
-    def _watch(self, attached: OpenInEditor, log_id: str, *, is_told: bool) -> SessionWatch:
+    async def _watch(self, attached: OpenInEditor, log_id: str, *, is_told: bool) -> SessionWatch:
         listener = Listener(
-            partial(self._update, attached), partial(self._ask, attached), partial(self._withdraw, attached)
+            partial(self._update, attached),
+            partial(self._ask, attached),
+            partial(self._withdraw, attached),
+            partial(self._output.room, attached.id),
         )
         assert self._version, "initialize comes first"
         chosen = options_of(self._version, self._capabilities)
         watch = SessionWatch(self._host.store, self._host.backend, log_id, chosen, listener)
         attached.watch = watch
-        if log_id:
-            watch.start(is_told=is_told)
-        else:
-            watch.replay(attached.opened.batches(), is_told=is_told)
+        try:
+            if log_id:
+                await watch.start(is_told=is_told)
+            else:
+                await watch.replay(attached.opened.batches(), is_told=is_told)
+        except BaseException:
+            watch.close()
+            raise
+        watch.refresh()  # what was changed meanwhile
         return watch
 
     def _opened(self, attached: OpenInEditor, after: list[Callable[[], None]]) -> Fields:
@@ -270,16 +287,16 @@ class AcpConnection(RpcConnection):
 
     async def _continue(self, attached: OpenInEditor) -> SessionWatch:
         """The conversation that answers prompts; one that continues the session, if it is none itself."""
-        watch = attached.watch
-        assert watch is not None, "it is watched since it was opened"
-        if attached.is_continued:
+        async with attached.continuing:
+            watch = attached.watch
+            assert watch is not None, "it is watched since it was opened"
+            if not attached.is_continued:
+                log_id = await self._host.continued(attached.opened, attached.cwd)
+                if log_id != watch.log_id:
+                    watch.close()
+                    watch = await self._watch(attached, log_id, is_told=False)
+                attached.is_continued = True
             return watch
-        log_id = await self._host.continued(attached.opened, attached.cwd)
-        attached.is_continued = True
-        if log_id != watch.log_id:
-            watch.close()
-            watch = self._watch(attached, log_id, is_told=False)
-        return watch
 
     async def _answer_by_prompt(self, watch: SessionWatch, text: str) -> bool:
         """A client that cannot show forms answers a question by its next prompt."""
@@ -356,13 +373,20 @@ class AcpConnection(RpcConnection):
 
     def _notified(self, method: str, parameters: Fields) -> None:
         if method == "$/cancel_request":
-            task = self._running.get(parameters.get("requestId"))
-            if task is not None:
-                task.cancel()
+            request_id = parameters.get("requestId")
+            if (work := self._work_on(request_id)) is None:
+                return
+            attached = self._prompted.get(request_id)
+            if attached is None or attached.watch is None or attached.watch.turn is None:
+                work.cancel()
+            else:  # its turn is stopped, and that is its answer
+                self._stop(attached)
         elif method == "session/cancel":
-            attached = self._sessions.get(str(parameters.get("sessionId")))
-            if attached is not None and attached.watch is not None and attached.watch.log_id:
-                self._spawn(self._host.carry_out(attached.watch.log_id, Cancel(queue="clear")))
+            self._stop(self._sessions.get(str(parameters.get("sessionId"))))
+
+    def _stop(self, attached: OpenInEditor | None) -> None:
+        if attached is not None and attached.watch is not None and attached.watch.log_id:
+            self._spawn(self._host.carry_out(attached.watch.log_id, Cancel(queue="clear")))
 
     def _changed(self, log_id: str) -> None:
         for attached in self._sessions.values():

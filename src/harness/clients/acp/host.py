@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,8 +56,8 @@ class AcpHost:
         self.options = OptionList(settings)
         self.has_histories = histories and isinstance(store, FileStore)
         self._histories: HistorySessions | None = None
-        self._lock = threading.Lock()
-        """The catalogue of histories is used by one thread at a time."""
+        self._lister = ThreadPoolExecutor(1, "session-list")
+        """The catalogue of histories is used by the thread that has opened it, and by no other one."""
         self._is_reachable = is_reachable
         self._sockets: dict[str, LocalSocketServer] = {}
         self._loop = asyncio.get_running_loop()
@@ -200,7 +200,7 @@ class AcpHost:
 
     async def rows(self, cwd: str, start: int) -> tuple[list[dict[str, Any]], int | None]:
         """A page of all sessions, the last changed first, and where the next one begins."""
-        found = await asyncio.to_thread(self._listed, cwd, start + PAGE + 1)
+        found = await self._loop.run_in_executor(self._lister, self._listed, cwd, start + PAGE + 1)
         page = found[start : start + PAGE]
         return page, start + PAGE if len(found) > start + PAGE else None
 
@@ -220,13 +220,12 @@ class AcpHost:
         from harness.clients.sessions.histories import HistorySessions
 
         assert isinstance(self.store, FileStore), "histories are beside files"
-        with self._lock:
-            if self._histories is None:
-                self._histories = HistorySessions()
-            else:
-                self._histories.refresh()
-            choice = SessionChoice(project=cwd)
-            listed = self._histories.listed(choice, self.store, min(most, _MOST_LISTED), lambda _words: None)
+        if self._histories is None:
+            self._histories = HistorySessions()
+        else:
+            self._histories.refresh()
+        choice = SessionChoice(project=cwd)
+        listed = self._histories.listed(choice, self.store, min(most, _MOST_LISTED), lambda _words: None)
         for metadata in listed.sessions:
             if metadata.cwd.startswith("/"):
                 name = f"{metadata.agent_name}:{metadata.agent_session_id}"
@@ -236,6 +235,7 @@ class AcpHost:
         for socket in self._sockets.values():
             socket.close()
         self._sockets.clear()
+        self._lister.shutdown(wait=False, cancel_futures=True)
         await self.backend.close()
 
 

@@ -5,26 +5,45 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeGuard
 
 import msgspec
 
-from harness.clients.acp.wire import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, RpcError, as_rpc_error
+from harness.clients.acp.wire import (
+    INTERNAL_ERROR,
+    INVALID_PARAMETERS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    RpcError,
+    as_rpc_error,
+)
 from harness.errors import HarnessError
 
 Fields = dict[str, Any]
 
 
+class MessageOutput(Protocol):
+    """What brings messages to a client."""
+
+    def send(self, message: Fields, /) -> None:
+        """Contract: at once, in order; never raises."""
+        ...
+
+    async def room(self, session: str, /) -> None:
+        """Wait until the client has read most of what it was sent of this session: a long history is not kept for it."""
+        ...
+
+
 class RpcConnection(ABC):
-    """Contract: lives in one event loop. `send` takes a message at once, in order; `receive` never raises."""
+    """Contract: lives in one event loop. `receive` never raises."""
 
     PROTOCOL: ClassVar[str]
     """As an error of ours names it."""
     MOST_REQUESTS: ClassVar[int]
     """So many are answered at once."""
 
-    def __init__(self, send: Callable[[Fields], None]) -> None:
-        self._send_message = send
+    def __init__(self, output: MessageOutput) -> None:
+        self._output = output
         self._running: dict[Any, asyncio.Task[None]] = {}
         """Requests of the client, by their ids."""
 
@@ -48,15 +67,17 @@ class RpcConnection(ABC):
     def take(self, message: Fields) -> None:
         """The same, as an object."""
         method, request_id = message.get("method"), message.get("id")
-        parameters = message.get("params")
-        parameters = parameters if isinstance(parameters, dict) else {}
+        parameters = message.get("params") or {}
         if method is None:
             self._answered(message)
         elif "id" not in message:
-            self._notified(str(method), parameters)
-        elif not isinstance(method, str) or not isinstance(request_id, str | int):
-            words = "a request has a method, and an id that is a text or a number"
+            if isinstance(parameters, dict):
+                self._notified(str(method), parameters)
+        elif not isinstance(method, str) or not is_request_id(request_id):
+            words = "a request has a method, and an id that is a text or a whole number"
             self._error(None, RpcError(INVALID_REQUEST, words))
+        elif not isinstance(parameters, dict):
+            self._error(request_id, RpcError(INVALID_PARAMETERS, "params must be an object"))
         elif request_id in self._running:
             self._error(request_id, RpcError(INVALID_REQUEST, "a request with this id is being answered"))
         elif len(self._running) >= self.MOST_REQUESTS:
@@ -112,4 +133,12 @@ class RpcConnection(ABC):
         self._send({"id": request_id, "error": error.as_json})
 
     def _send(self, message: Fields) -> None:
-        self._send_message({"jsonrpc": "2.0", **message})
+        self._output.send({"jsonrpc": "2.0", **message})
+
+    def _work_on(self, request_id: Any) -> asyncio.Task[None] | None:
+        """The work on a request of the client, whatever it has sent as its id."""
+        return self._running.get(request_id) if is_request_id(request_id) else None
+
+
+def is_request_id(value: Any) -> TypeGuard[str | int]:
+    return isinstance(value, str | int) and not isinstance(value, bool)

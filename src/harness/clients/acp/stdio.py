@@ -9,12 +9,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from harness.clients.acp.wire import INVALID_REQUEST, LONGEST_MESSAGE, RpcError
+from harness.clients.acp.wire import INVALID_REQUEST, LONGEST_MESSAGE, RpcError, id_of_part
 from harness.formatting.json_text import encode
 
 _BLOCK = 64 * 1024
 _MOST_WAITING = 64 * 1024 * 1024
 """Of bytes that a client does not read: then it is gone."""
+_ENOUGH_WAITING = 4 * 1024 * 1024
+"""Of bytes: what can wait, waits for the client to read them."""
+_KEPT = 8 * 1024
+"""Of the beginning and of the end of a message that is too long: its id is there."""
 
 
 class LineOutput:
@@ -27,6 +31,7 @@ class LineOutput:
         self._size = 0
         self._has_more = threading.Condition()
         self._is_over = False
+        self._loop, self._has_room = asyncio.get_running_loop(), asyncio.Event()
         self._thread = threading.Thread(target=self._write, name="acp-output", daemon=True)
         self._thread.start()
 
@@ -43,6 +48,12 @@ class LineOutput:
             self.close(wait_s=0.0)
             self._on_stall()
 
+    async def room(self, _session: str) -> None:
+        while self._size > _ENOUGH_WAITING and not self._is_over:
+            self._has_room.clear()
+            if self._size > _ENOUGH_WAITING:  # still
+                await self._has_room.wait()
+
     def close(self, wait_s: float = 2.0) -> None:
         with self._has_more:
             self._is_over = True
@@ -54,17 +65,26 @@ class LineOutput:
             with self._has_more:
                 while not self._lines and not self._is_over:
                     self._has_more.wait()
-                lines, self._lines, self._size = self._lines, [], 0
+                lines, self._lines = self._lines, []
                 if not lines and self._is_over:
                     return
             data = memoryview(b"".join(lines))
             try:
                 while data:
-                    data = data[os.write(self._file, data) :]
+                    written = os.write(self._file, data)
+                    data = data[written:]
+                    with self._has_more:
+                        self._size -= written
+                    self._tell_room()
             except OSError:  # the client is gone
                 with self._has_more:
                     self._is_over = True
+                self._tell_room()
                 return
+
+    def _tell_room(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._has_room.set)
 
 
 class LineConnection(Protocol):
@@ -75,14 +95,40 @@ class LineConnection(Protocol):
     def close(self) -> None: ...
 
 
-async def serve(
-    connect: Callable[[Callable[[dict[str, Any]], None]], LineConnection], source: int, target: int
-) -> None:
-    """Serve one client until its input ends. `connect` gets what sends a message."""
+class ReadLine:
+    """A line that is being read. One that is too long keeps only its beginning and its end."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._is_too_long = False
+
+    def add(self, piece: bytes) -> None:
+        self._data += piece
+        self._is_too_long = self._is_too_long or len(self._data) > LONGEST_MESSAGE
+        if self._is_too_long:
+            del self._data[_KEPT:-_KEPT]
+
+    def taken(self) -> bytes:
+        """All of it; nothing if it is empty. Raises MessageTooLong. What follows is another one."""
+        data, is_too_long = bytes(self._data), self._is_too_long
+        self._data, self._is_too_long = bytearray(), False
+        if is_too_long:
+            raise MessageTooLong(id_of_part(data[:_KEPT], data[-_KEPT:]))
+        return data.strip()
+
+
+class MessageTooLong(Exception):
+    def __init__(self, request_id: str | int | None) -> None:
+        super().__init__(f"a message has at most {LONGEST_MESSAGE} bytes")
+        self.request_id = request_id
+
+
+async def serve(connect: Callable[[LineOutput], LineConnection], source: int, target: int) -> None:
+    """Serve one client until its input ends. `connect` gets what sends to it."""
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     output = LineOutput(target, lambda: loop.call_soon_threadsafe(over.set))
-    connection = connect(output.send)
+    connection = connect(output)
     reading = threading.Thread(
         target=_read, args=(source, loop, connection, over, output), name="acp-input", daemon=True
     )
@@ -102,8 +148,7 @@ def _read(
     output: LineOutput,
 ) -> None:
     """Whole lines for the connection. One that is too long is refused, and skipped."""
-    held = bytearray()
-    is_skipping = False
+    line = ReadLine()
     with suppress(RuntimeError):  # the loop is closed
         while True:
             try:
@@ -114,17 +159,12 @@ def _read(
                 break
             *whole, rest = block.split(b"\n")
             for piece in whole:
-                held += piece
-                if held.strip() and not is_skipping:
-                    loop.call_soon_threadsafe(connection.receive, bytes(held))
-                held.clear()
-                is_skipping = False
-            held += rest
-            if len(held) > LONGEST_MESSAGE and not is_skipping:
-                is_skipping = True
-                words = f"a message has at most {LONGEST_MESSAGE} bytes"
-                error = RpcError(INVALID_REQUEST, words).as_json
-                output.send({"jsonrpc": "2.0", "id": None, "error": error})
-            if is_skipping:
-                held.clear()
+                line.add(piece)
+                try:
+                    if data := line.taken():
+                        loop.call_soon_threadsafe(connection.receive, data)
+                except MessageTooLong as error:
+                    answer = RpcError(INVALID_REQUEST, str(error)).as_json
+                    output.send({"jsonrpc": "2.0", "id": error.request_id, "error": answer})
+            line.add(rest)
         loop.call_soon_threadsafe(over.set)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
@@ -24,6 +24,8 @@ class Listener(NamedTuple):
     update: Callable[[dict[str, Any]], None]
     ask: Callable[[Relay], None]
     withdraw: Callable[[str], None]
+    room: Callable[[], Awaitable[None]]
+    """Waits until the client has read most of what it was told."""
 
 
 class PromptTurn:
@@ -76,19 +78,24 @@ class SessionWatch:
         """The row that a question is asked at."""
         return self._fold.row(relay.run_id, relay.call_id) if relay.call_id else f"ask-{relay.id}"
 
-    def replay(self, batches: Iterable[Sequence[Event]], *, is_told: bool) -> None:
+    async def replay(self, batches: Iterable[Sequence[Event]], *, is_told: bool) -> None:
         """What was before, of a log that is not followed: a session in the history of an agent."""
         for batch in batches:
-            for event in batch:
-                self._tell(self._fold.feed(event) if is_told else self._skip(event))
+            await self._take_past(batch, is_told=is_told)
 
-    def start(self, *, is_told: bool) -> None:
+    async def start(self, *, is_told: bool) -> None:
         """Read what is there, and follow the log. Raises HarnessError."""
         self._tail = LogTail(self._store, self.log_id, self._backend.hub, self._wake)
         while events := self._tail.poll():
-            for event in events:
-                self._tell(self._fold.feed(event) if is_told else self._skip(event))
+            await self._take_past(events, is_told=is_told)
         self._task = self._loop.create_task(self._follow())
+
+    async def _take_past(self, events: Sequence[Event], *, is_told: bool) -> None:
+        for event in events:
+            updates = self._fold.feed(event)
+            if is_told:
+                self._tell(updates)
+                await self._listener.room()
 
     def ask_open_questions(self) -> None:
         for relay in self.open_questions.values():
@@ -129,6 +136,7 @@ class SessionWatch:
                 while events := self._tail.poll():
                     for event in events:
                         self._take(event)
+                        await self._listener.room()
                     await asyncio.sleep(0)
                 self._check_turn()
             except HarnessError as error:
@@ -181,10 +189,6 @@ class SessionWatch:
     def _tell(self, updates: Iterable[dict[str, Any]]) -> None:
         for update in updates:
             self._listener.update(update)
-
-    def _skip(self, event: Event) -> tuple[()]:
-        self._fold.feed(event)
-        return ()
 
 
 def options_of(version: Literal[1, 2], capabilities: dict[str, Any]) -> AcpOptions:

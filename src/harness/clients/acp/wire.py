@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -52,6 +54,34 @@ def absolute_path(parameters: Mapping[str, Any], name: str = "cwd") -> str:
     if not path.startswith("/") or "\0" in path:
         raise RpcError(INVALID_PARAMETERS, f"{name} must be an absolute path")
     return path
+
+
+_LAST_FIELDS = re.compile(
+    r'"id"\s*:\s*(?P<id>-?[0-9]{1,18}|"(?:[^"\\]|\\.)*")\s*(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"]*"\s*)*\}\s*$'
+)
+
+
+def id_of_part(start: bytes, end: bytes) -> str | int | None:
+    """The id of a request of which only the first and the last bytes were kept. Programs write it before or behind `params`."""
+    decoder, text = json.JSONDecoder(), start.decode("utf-8", "replace")
+    at = text.find("{") + 1
+    try:
+        while at:
+            name, at = decoder.raw_decode(text, _behind(text, at, ", \t"))
+            value, at = decoder.raw_decode(text, _behind(text, at, ": \t"))
+            if name == "id":
+                return value if isinstance(value, str | int) and not isinstance(value, bool) else None
+    except (ValueError, RecursionError):  # the beginning ends here
+        pass
+    found = _LAST_FIELDS.search(end.decode("utf-8", "replace"))
+    value = json.loads(found["id"]) if found else None
+    return value if isinstance(value, str | int) else None
+
+
+def _behind(text: str, at: int, skipped: str) -> int:
+    while text[at : at + 1] and text[at] in skipped:
+        at += 1
+    return at
 
 
 class EditorPrompt(NamedTuple):

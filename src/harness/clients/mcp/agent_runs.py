@@ -11,7 +11,7 @@ from harness.clients.acp.host import AcpHost
 from harness.clients.commands import AnswerCommand, Approve, Cancel, Command, Deny
 from harness.clients.conversations.log_tail import LogTail
 from harness.errors import HarnessError, UsageError
-from harness.events import Error, Event, Relay, Result, ToolEnd, ToolStart, UsageDelta
+from harness.events import Error, Event, Relay, Result, SessionStart, ToolEnd, ToolStart, UsageDelta
 from harness.events.operation import Write
 from harness.folds.standards.vocabulary import call_title
 from harness.formatting.approval import whole_text
@@ -19,6 +19,7 @@ from harness.log.run_tree import RunTree
 
 _NOT_BEGUN = "run_failed"
 """The code of the error where a prompt could not be sent, and waits."""
+_LOST = "The program that ran it has ended. Continue the session with a new prompt."
 _MOST_FILES = 200
 _LONGEST = 100_000
 _YES = frozenset(("allow", "yes", "approve", "approved", "true"))
@@ -46,9 +47,9 @@ class DelegatedRun:
         self.is_stopped_by_budget = False
         self.created_ms = self.changed_ms = 0
         self._tail = LogTail(host.store, log_id, host.backend.hub, self._wake)
-        while events := self._tail.poll():  # what was before is not of this turn
+        while events := self._tail.poll():
             for event in events:
-                self._tree.feed(event)
+                self._take_past(event)
         self._stop_listening = host.listen(self._on_change)
         self._task = self._loop.create_task(self._follow())
 
@@ -64,6 +65,12 @@ class DelegatedRun:
         self.result, self.steps, self.cost_usd, self._budget_usd = None, 0, None, budget_usd
         self.is_stopped_by_budget, self.error = False, ""
 
+    def check_alive(self) -> None:
+        """A turn that another server has begun, and in which that has died, is over."""
+        status = self._host.backend.status(self.id)
+        if self.result is None and not (status.is_running or status.is_waiting or self.questions):
+            self.result = Result(success=False, outcome="interrupted", text=_LOST)
+
     def close(self) -> None:
         self._task.cancel()
         self._stop_listening()
@@ -76,12 +83,12 @@ class DelegatedRun:
             with suppress(TimeoutError):
                 await asyncio.wait_for(waiting, seconds)
 
-    async def wait_for_answer(self, relay_id: str) -> None:
+    async def wait_for_answer(self, relay_id: str, seconds: float | None = 10.0) -> None:
         """Until the question is gone: the log has its answer."""
         async with self.changed:
             waiting = self.changed.wait_for(lambda: relay_id not in self.questions)
             with suppress(TimeoutError):
-                await asyncio.wait_for(waiting, 10.0)
+                await asyncio.wait_for(waiting, seconds)
 
     def answer(self, relay: Relay, answer: Any) -> Command:
         """The command for an answer; what is not clearly allowed is denied."""
@@ -142,6 +149,14 @@ class DelegatedRun:
                         self._take(event)
                     async with self.changed:
                         self.changed.notify_all()
+
+    def _take_past(self, event: Event) -> None:
+        """What it has used was of another turn."""
+        run = self._tree.feed(event)
+        self.changed_ms = event.timestamp_ms
+        self.created_ms = self.created_ms or event.timestamp_ms
+        if not run.depth and isinstance(event, Result | SessionStart):
+            self.result = event if isinstance(event, Result) else None
 
     def _take(self, event: Event) -> None:
         run = self._tree.feed(event)

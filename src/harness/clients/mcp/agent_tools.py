@@ -51,24 +51,42 @@ class AgentTools:
                 await run.wait(5.0)
             run.close()
 
-    def known(self, session: str) -> DelegatedRun:
-        """A run of this server. Raises UnknownSession."""
-        run = self._runs.get(session)
-        if run is None:
+    async def known(self, session: str) -> DelegatedRun:
+        """A run of this server, or of one before it: clients start their servers again. Raises HarnessError."""
+        if (run := self._runs.get(session)) is not None:
+            return run
+        opened = await self._found(session)
+        if opened.metadata.kind != "thread":
             raise UnknownSession(
                 f"no session {session[:80]!r} was started here", hint="run_agent with `session` continues it"
             )
+        await self._check_session(opened, self._host.default.cwd)
+        await self._host.revive(opened)
+        run = self._run(opened.log_id, None)
+        run.check_alive()
         return run
+
+    def _run(self, log_id: str, budget: float | None) -> DelegatedRun:
+        if log_id not in self._runs:
+            self._runs[log_id] = DelegatedRun(self._host, log_id, budget, self._limits.spend)
+        return self._runs[log_id]
+
+    async def _found(self, session: str) -> OpenedSession:
+        """Raises UnknownSession."""
+        try:
+            return await self._host.open(session)
+        except RpcError as error:
+            raise UnknownSession(str(error)) from error
 
     async def call(self, name: str, arguments: Fields) -> Fields:
         if name == "start_agent":
             return (await self.begin(name, arguments)).as_result()
         if name == "wait_agent":
-            run = self.known(text_of(arguments, "session"))
+            run = await self.known(text_of(arguments, "session"))
             await run.wait(min(number_of(arguments, "seconds") or _USUAL_WAIT_S, _LONGEST_WAIT_S))
             return run.as_result()
         if name == "answer":
-            run = self.known(text_of(arguments, "session"))
+            run = await self.known(text_of(arguments, "session"))
             for relay in list(run.questions.values())[:1]:
                 answer = text_of(arguments, "answer")
                 self._check_answer(run, relay, answer)
@@ -104,25 +122,21 @@ class AgentTools:
         cwd = arguments.get("cwd") or self._host.default.cwd or os.getcwd()
         if not isinstance(cwd, str) or not cwd.startswith("/"):
             raise UsageError("cwd must be an absolute path")
-        try:
-            if session:
-                opened = await self._host.open(str(session)[:200])
-                await self._check_session(opened, cwd)
-                if session in self._runs:
-                    return self._runs[session]
-                log_id = await self._host.continued(opened, cwd)
-            else:
-                agent, model = (str(arguments.get(name) or "")[:200] for name in ("agent", "model"))
-                default = self._host.default
-                if agent and agent != default.agent:
-                    default = replace(default, agent=agent, model="")
-                setup = replace(default, cwd=cwd, model=model or default.model)
-                self._reach.check(setup)
-                log_id = self._host.opened(await self._host.backend.create(setup))
-        except RpcError as error:
-            raise UnknownSession(str(error)) from error
-        run = self._runs[log_id] = DelegatedRun(self._host, log_id, budget, self._limits.spend)
-        return run
+        if session:
+            opened = await self._found(str(session)[:200])
+            await self._check_session(opened, cwd)
+            if session in self._runs:
+                return self._runs[session]
+            log_id = await self._host.continued(opened, cwd)
+        else:
+            agent, model = (str(arguments.get(name) or "")[:200] for name in ("agent", "model"))
+            default = self._host.default
+            if agent and agent != default.agent:
+                default = replace(default, agent=agent, model="")
+            setup = replace(default, cwd=cwd, model=model or default.model)
+            self._reach.check(setup)
+            log_id = self._host.opened(await self._host.backend.create(setup))
+        return self._run(log_id, budget)
 
     async def _check_session(self, opened: OpenedSession, cwd: str) -> None:
         """Raises UsageError for one that is a person's at this moment, or that reaches further than this server."""
@@ -186,10 +200,7 @@ class AgentTools:
     async def _show(self, arguments: Fields) -> Fields:
         session = text_of(arguments, "session")
         most = whole_of(arguments, "most_characters", _SHOWN, _MOST_SHOWN)
-        try:
-            opened = await self._host.open(session)
-        except RpcError as error:
-            raise UnknownSession(str(error)) from error
+        opened = await self._found(session)
 
         def shown() -> str:
             batches = opened.batches() if opened.stored else read_batches(self._host.store, opened.log_id)

@@ -14,7 +14,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.clients.acp.rpc_connection import Fields, RpcConnection
+from harness.clients.acp.rpc_connection import Fields, MessageOutput, RpcConnection
 from harness.clients.acp.wire import (
     INVALID_PARAMETERS,
     UNKNOWN_METHOD,
@@ -24,6 +24,7 @@ from harness.clients.mcp.agent_runs import DelegatedRun, form_of
 from harness.clients.mcp.agent_tools import AgentTools, text_of
 from harness.clients.mcp.tools import INSTRUCTIONS, TOOLS
 from harness.errors import HarnessError
+from harness.events import Relay
 from harness.version import __version__
 
 MODERN = ("2026-07-28",)
@@ -55,8 +56,8 @@ class McpConnection(RpcConnection):
     PROTOCOL = "MCP"
     MOST_REQUESTS = 64
 
-    def __init__(self, tools: AgentTools, send: Callable[[Fields], None]) -> None:
-        super().__init__(send)
+    def __init__(self, tools: AgentTools, output: MessageOutput) -> None:
+        super().__init__(output)
         self._tools = tools
         self._capabilities: Fields = {}
         self._version = ""
@@ -133,7 +134,7 @@ class McpConnection(RpcConnection):
         """`run_agent` until it ends, asks, or becomes a task; a repeated call continues its run."""
         state = parameters.get("requestState") if client.is_modern else None
         if state is not None:
-            run = self._tools.known(text_of({"requestState": state}, "requestState"))
+            run = await self._tools.known(text_of({"requestState": state}, "requestState"))
             await self._answer_all(run, parameters.get("inputResponses"))
         else:
             given = parameters.get("arguments")
@@ -151,8 +152,8 @@ class McpConnection(RpcConnection):
                     forms = {relay_id: form_of(relay) for relay_id, relay in run.questions.items()}
                     return {"resultType": "input_required", "inputRequests": forms, "requestState": run.id}
                 for relay_id, relay in run.questions.items():
-                    response = await self._ask(form_of(relay))
-                    await self._answer_all(run, {relay_id: response})
+                    if (response := await self._ask(run, relay)) is not None:
+                        await self._answer_all(run, {relay_id: response})
         finally:
             progress.cancel()
 
@@ -185,20 +186,28 @@ class McpConnection(RpcConnection):
                 about = {"progressToken": token, "progress": told, "message": run.last_call}
                 self._send({"method": "notifications/progress", "params": about})
 
-    async def _ask(self, form: Fields) -> Fields:
-        """A question to the client, in protocols before 2026-07-28."""
+    async def _ask(self, run: DelegatedRun, relay: Relay) -> Fields | None:
+        """A question to the client, in protocols before 2026-07-28. None: it was answered elsewhere, and is withdrawn."""
         self._count += 1
-        key = f"h{self._count}"
-        future: asyncio.Future[Fields] = asyncio.get_running_loop().create_future()
+        key, form = f"h{self._count}", form_of(relay)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Fields] = loop.create_future()
         self._asked[key] = future
+        elsewhere = loop.create_task(run.wait_for_answer(relay.id, None))
         parameters = dict(form["params"])
         if self._version < "2025-11-25":
             parameters.pop("mode", None)
         self._send({"id": key, "method": form["method"], "params": parameters})
         try:
-            return await future
+            await asyncio.wait((future, elsewhere), return_when=asyncio.FIRST_COMPLETED)
+            if future.done():
+                return future.result()
+            about = {"requestId": key, "reason": "it was answered elsewhere"}
+            self._send({"method": "notifications/cancelled", "params": about})
+            return None
         finally:
             self._asked.pop(key, None)
+            elsewhere.cancel()
 
     # Tasks
 
@@ -206,7 +215,7 @@ class McpConnection(RpcConnection):
         if not client.has_tasks:
             about: Fields = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
             raise RpcError(_MISSING_CAPABILITY, "this needs the extension for tasks", about)
-        run = self._tools.known(text_of(parameters, "taskId"))
+        run = await self._tools.known(text_of(parameters, "taskId"))
         if method == "tasks/cancel":
             await run.stop()
             return {}
@@ -221,7 +230,8 @@ class McpConnection(RpcConnection):
         if method != "notifications/cancelled":
             return
         request_id = parameters.get("requestId")
-        run, task = self._calls.get(request_id), self._running.get(request_id)
+        task = self._work_on(request_id)
+        run = self._calls.get(request_id) if task is not None else None
         if run is not None:
             asyncio.get_running_loop().create_task(run.stop())
         if task is not None:

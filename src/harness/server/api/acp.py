@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -23,9 +23,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from harness.clients.acp.connection import AcpConnection
 from harness.clients.acp.host import AcpHost
+from harness.clients.acp.rpc_connection import is_request_id
 from harness.clients.acp.wire import INVALID_REQUEST, RpcError
 from harness.errors import UsageError
-from harness.formatting.json_text import compact, encode
+from harness.formatting.json_text import encode
 from harness.server.access.responses import NotFound, plain_error, read_body, with_errors
 from harness.server.live.streams import HEADERS, sse
 from harness.server.live.turns import KEEP_ALIVE
@@ -33,8 +34,10 @@ from harness.server.live.turns import KEEP_ALIVE
 CONNECTION_HEADER, SESSION_HEADER = "acp-connection-id", "acp-session-id"
 _KEEP_ALIVE_S = 15.0
 _MOST_CONNECTIONS = 64
-_MOST_WAITING = 20_000
-"""Of messages that a client does not read: then it is gone."""
+_MOST_WAITING = 256 * 1024 * 1024
+"""Of bytes that a client does not read: then it is gone. A history that is loaded may wait until its stream is opened."""
+_ENOUGH_WAITING = 4 * 1024 * 1024
+"""Of bytes: what can wait, waits for the client to read them."""
 _IDLE_S = 600.0
 """How long a connection over HTTP lives without a stream or a request."""
 _OVERFLOW = 1013
@@ -50,27 +53,52 @@ class WaitingMessages:
     """Messages that wait for their reader, in order. Contract: lives in one event loop."""
 
     def __init__(self) -> None:
-        self._messages: deque[Fields] = deque()
-        self._has_more = asyncio.Event()
+        self._messages: deque[bytes] = deque()
+        self._size = 0
+        self._has_more, self._has_room = asyncio.Event(), asyncio.Event()
+        self.readers = 0
         self.is_over = False
 
-    def put(self, message: Fields) -> None:
-        self._messages.append(message)
-        if len(self._messages) > _MOST_WAITING:
+    def send(self, message: Fields) -> None:
+        data = encode(message)
+        self._messages.append(data)
+        self._size += len(data)
+        if self._size > _MOST_WAITING:
             self.close()
         self._has_more.set()
+
+    async def room(self, _session: str = "") -> None:
+        """Without a reader there is room: some open their stream only when they have an answer."""
+        while self.readers and self._size > _ENOUGH_WAITING and not self.is_over:
+            self._has_room.clear()
+            await self._has_room.wait()
 
     def close(self) -> None:
         self.is_over = True
         self._has_more.set()
+        self._has_room.set()
 
-    async def next(self, wait_s: float | None = None) -> list[Fields]:
-        """All that wait; none when it is over, or the time is."""
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        self.readers += 1
+        try:
+            yield
+        finally:
+            self.readers -= 1
+            self._has_room.set()
+
+    async def next(self, wait_s: float | None = None) -> list[bytes]:
+        """Those that wait, some of many; none when it is over, or the time is."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._has_more.wait(), wait_s)
-        messages = list(self._messages)
-        self._messages.clear()
-        if not self.is_over:
+        messages: list[bytes] = []
+        taken = 0
+        while self._messages and taken < _ENOUGH_WAITING:
+            messages.append(self._messages.popleft())
+            taken += len(messages[-1])
+        self._size -= taken
+        self._has_room.set()
+        if not self._messages and not self.is_over:
             self._has_more.clear()
         return messages
 
@@ -82,14 +110,15 @@ class HttpConnection:
         self.id = secrets.token_hex(16)
         loop = asyncio.get_running_loop()
         self.greeting: asyncio.Future[Fields] = loop.create_future()
-        self.readers = 0
         self.used_s = loop.time()
         self._boxes: dict[str, WaitingMessages] = {}
         self._places: dict[str | int, str] = {}
-        """The session of each request that is being answered, theirs and ours."""
+        """The session of each request that is being answered."""
+        self._asked: dict[str | int, str] = {}
+        """And of each of ours: their ids may be like those of the client."""
         self._opening: dict[str | int, str] = {}
         """The sessions that are being opened, by request: a client opens its stream when an answer names it."""
-        self._connection = AcpConnection(host, self._send)
+        self._connection = AcpConnection(host, self)
 
     def box(self, session: str) -> WaitingMessages:
         return self._boxes.setdefault(session, WaitingMessages())
@@ -98,17 +127,21 @@ class HttpConnection:
     def is_over(self) -> bool:
         return any(box.is_over for box in self._boxes.values())
 
+    @property
+    def is_read(self) -> bool:
+        return any(box.readers for box in self._boxes.values())
+
     def take(self, message: Fields, session: str) -> None:
         self.used_s = asyncio.get_running_loop().time()
         request_id = message.get("id")
         method = message.get("method")
-        if isinstance(request_id, str | int) and method in _OF_SESSIONS:
+        if is_request_id(request_id) and method in _OF_SESSIONS:
             self._places[request_id] = session
-        elif isinstance(request_id, str | int) and method in _OPENING:
-            self._opening[request_id] = str((message.get("params") or {}).get("sessionId", ""))
+        elif is_request_id(request_id) and method in _OPENING:
+            self._opening[request_id] = _session_named(message)
         if message.get("jsonrpc") != "2.0":
             error = RpcError(INVALID_REQUEST, "a message is one JSON-RPC 2.0 object").as_json
-            self._send({"jsonrpc": "2.0", "id": None, "error": error})
+            self.send({"jsonrpc": "2.0", "id": None, "error": error})
         else:
             self._connection.take(message)
 
@@ -117,11 +150,14 @@ class HttpConnection:
         for box in (*self._boxes.values(), self.box("")):
             box.close()
 
-    def _send(self, message: Fields) -> None:
+    def send(self, message: Fields) -> None:
         if not self.greeting.done():
             self.greeting.set_result(message)
             return
-        self.box(self._place(message)).put(message)
+        self.box(self._place(message)).send(message)
+
+    async def room(self, session: str) -> None:
+        await self.box(session).room()
 
     def _place(self, message: Fields) -> str:
         request_id = message.get("id")
@@ -130,12 +166,12 @@ class HttpConnection:
                 opening = self._opening.pop(request_id)
                 message.get("result", {}).setdefault("sessionId", opening)
             return self._places.pop(request_id, "") if isinstance(request_id, str | int) else ""
-        parameters = message.get("params") or {}
+        parameters = message["params"]
         if message["method"] == "$/cancel_request":
-            return self._places.pop(parameters["requestId"], "")
+            return self._asked.pop(parameters["requestId"], "")
         session: str = parameters.get("sessionId", "")
         if request_id is not None:
-            self._places[request_id] = session
+            self._asked[request_id] = session
         return session
 
 
@@ -157,7 +193,7 @@ class AcpApi:
     async def _socket(self, websocket: WebSocket) -> None:
         await websocket.accept()
         box = WaitingMessages()
-        connection = AcpConnection(self._host, box.put)
+        connection = AcpConnection(self._host, box)
         writing = asyncio.get_running_loop().create_task(_write(websocket, box))
         try:
             while not box.is_over:
@@ -181,12 +217,11 @@ class AcpApi:
             return await self._initialize(message)
         connection = self._connection(request)
         session = request.headers.get(SESSION_HEADER, "")
-        if message.get("method") in _OF_SESSIONS:
-            named = (message.get("params") or {}).get("sessionId")
-            if not session or session != named:
-                raise UsageError(
-                    f"{SESSION_HEADER} must be the session of the request", hint="send the header with it"
-                )
+        is_of_session = message.get("method") in _OF_SESSIONS
+        if is_of_session and (not session or session != _session_named(message)):
+            raise UsageError(
+                f"{SESSION_HEADER} must be the session of the request", hint="send the header with it"
+            )
         connection.take(message, session)
         return Response(status_code=202)
 
@@ -235,28 +270,36 @@ class AcpApi:
     def _forget_idle(self) -> None:
         now_s = asyncio.get_running_loop().time()
         for connection in list(self._connections.values()):
-            if connection.is_over or (not connection.readers and now_s - connection.used_s > _IDLE_S):
+            if connection.is_over or (not connection.is_read and now_s - connection.used_s > _IDLE_S):
                 del self._connections[connection.id]
                 connection.close()
 
 
+def _session_named(message: Fields) -> str:
+    parameters = message.get("params")
+    named = parameters.get("sessionId") if isinstance(parameters, dict) else None
+    return named if isinstance(named, str) else ""
+
+
 async def _write(websocket: WebSocket, box: WaitingMessages) -> None:
-    with suppress(OSError, RuntimeError):  # it has disconnected, which the reading side notices as well
+    with (
+        suppress(OSError, RuntimeError),
+        box.reading(),
+    ):  # it has disconnected: the reading side notices it too
         while True:
-            for message in await box.next():
-                await websocket.send_text(compact(message))
+            for data in await box.next():
+                await websocket.send_text(data.decode())
             if box.is_over:
                 await websocket.close(_OVERFLOW, "messages were not read")
                 return
 
 
 async def _pieces(connection: HttpConnection, box: WaitingMessages) -> AsyncIterator[bytes]:
-    connection.readers += 1
     try:
-        yield KEEP_ALIVE
-        while not box.is_over:
-            messages = await box.next(_KEEP_ALIVE_S)
-            yield b"".join(sse(encode(message)) for message in messages) or KEEP_ALIVE
+        with box.reading():
+            yield KEEP_ALIVE
+            while not box.is_over:
+                messages = await box.next(_KEEP_ALIVE_S)
+                yield b"".join(map(sse, messages)) or KEEP_ALIVE
     finally:
-        connection.readers -= 1
         connection.used_s = asyncio.get_running_loop().time()
