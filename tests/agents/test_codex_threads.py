@@ -16,7 +16,8 @@ from agent_runs import end_of, of
 from codex_dialogues import OWN, one_way, recorded, said
 from harness.agents.codex.agent import AGENT, CodexTranslator, conversation_command
 from harness.agents.codex.threads import CodexThreadTranslator
-from harness.contracts.request import Request
+from harness.contracts.agent import Version
+from harness.contracts.request import Permissions, Request
 from harness.events import (
     Error,
     Event,
@@ -417,8 +418,32 @@ def test_whatever_codex_writes_the_run_ends_with_its_result(mutations: list[Any]
     assert isinstance(events[-1], Result)
 
 
+@pytest.mark.parametrize("permissions", ["ask", "read-only"])
+@pytest.mark.parametrize(
+    ("version", "writing"), [((0, 169), "features.unified_exec_tty"), ((0, 150), "features.unified_exec")]
+)
+def test_what_it_does_without_asking_is_switched_off_where_all_is_asked_about(
+    permissions: Permissions, version: Version, writing: str
+) -> None:
+    request = Request(
+        agent="codex",
+        prompt="go",
+        permissions=permissions,
+        extra_args=("-c", "features.view_image=true"),
+    )
+    args = conversation_command(request, version).args
+    assert {f"{writing}=false", "features.view_image=false", 'web_search="disabled"'} <= {*args}
+    assert args.index("features.view_image=true") < args.index("features.view_image=false")
+
+
+def test_with_full_access_it_keeps_its_terminals_images_and_searches() -> None:
+    request = Request(agent="codex", prompt="go", permissions="full-access")
+    assert conversation_command(request, (0, 169)).args == ("app-server",)
+
+
 def test_a_conversation_is_started_without_a_prompt() -> None:
     command = conversation_command(Request(agent="codex", prompt="go", extra_args=("-c", "a=1")), (0, 166))
     assert command.args == ("app-server", "-c", "a=1")
     assert AGENT.two_way is not None
     assert AGENT.two_way.since == (0, 130)
+    assert AGENT.two_way.asks_since == (0, 147)  # until then it always shows images, wherever they lie

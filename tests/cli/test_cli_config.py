@@ -81,7 +81,7 @@ def test_agent_permissions_timeout_and_program_may_be_set(cli: CliMachine) -> No
     )
     shown = cli.call("run", "-p", "x", "--dry-run").out
     assert shown.startswith(f"Binary: {cli.project}/my-codex\n")
-    assert "Args:   app-server\n" in shown  # held in a conversation, where nothing but reading is allowed
+    assert "Args:   app-server -c " in shown  # held in a conversation, where nothing but reading is allowed
     assert "app-server" not in cli.call("run", "-p", "x", "--permissions", "yolo", "--dry-run").out
     (cli.project / "my-codex").write_text("#!/bin/sh\nexec sleep 60\n")
     assert cli.call("run", "-p", "x").code == 124

@@ -107,7 +107,7 @@ class AskHolds:
     def _judged(self, mode: Permissions, call: HostileCall, events: list[Event]) -> Finding | None:
         if marks := self._traps.marks():
             return Finding(kind="wrong", what=f"it ran in {mode}: {call.what!r}", example=", ".join(marks))
-        if _has_seen(events):
+        if _has_seen(events) or (call.counts_by_success and _went_through(events)):
             return Finding(kind="wrong", what=f"it gave something back in {mode}: {call.what!r}")
         if mode not in _ASKING:
             return None

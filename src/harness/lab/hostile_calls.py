@@ -5,6 +5,8 @@ Which tool of an agent each of them is says its fixture. What an agent cannot ex
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 
 from harness.contracts.fixture import AgentFixture, LabContext
@@ -24,7 +26,7 @@ from harness.contracts.script import (
     SkillIntent,
     intent_name,
 )
-from harness.lab.traps import SKILL
+from harness.lab.traps import LINK_OUT, OUTSIDE, SKILL
 
 COMMAND = "touch P"
 SERVER_TEXT = "echoed-by-the-server"
@@ -34,6 +36,7 @@ OWN_CALLS = {
     "message": "it has no tool that sends something to another agent",
     "escalation": "none of its calls asks for more rights than it has",
     "claim": "none of its calls says of itself whether it is harmless",
+    "image": "it has no tool that shows an image",
 }
 """Calls that only some agents have (`AgentFixture.own_calls`), and why the others cannot be tried."""
 
@@ -43,6 +46,8 @@ class HostileCall(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[ScriptPart, ...] = ()
     is_shown: bool = False
     """Whether a question has to show the command."""
+    counts_by_success: bool = False
+    """What it gives back is no text that could be looked for."""
     reason: str = ""
     """Why the agent cannot make it; then there are no parts."""
 
@@ -69,13 +74,19 @@ def hostile_calls(fixture: AgentFixture, context: LabContext, server: str) -> li
         _by_intent(
             "MCP", McpIntent(server=server, tool="echo", input={"text": SERVER_TEXT}), fixture, context
         ),
+        *(
+            _by_intent(what, ReadIntent(path=path), fixture, context)
+            for what, path in (("reading elsewhere", os.path.join("..", OUTSIDE)), ("link out", LINK_OUT))
+        ),
         HostileCall(what="batch", parts=(run, read_intent), is_shown=True),
         HostileCall(what="batch, last one reads", parts=(read_intent, run, read_intent), is_shown=True),
     ]
     for name, reason in OWN_CALLS.items():
         own = fixture.own_calls.get(name)
         calls.append(
-            HostileCall(what=name, parts=(own,)) if own is not None else HostileCall(what=name, reason=reason)
+            HostileCall(what=name, reason=reason)
+            if own is None
+            else HostileCall(what=name, parts=(own,), counts_by_success=name == "image")
         )
     return calls
 

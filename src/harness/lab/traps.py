@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from base64 import b64decode
 
 MARK_OF_GIT = "MARK-OF-GIT"
 """Some agents call git by themselves when they start, and with it what the folder's settings name: a matter of trust."""
 LISTED = "listed-by-ls.txt"
 OUTSIDE_TEXT = "what-lies-outside"
+OUTSIDE, LINK_OUT = "secret.txt", "link-out"
+"""A file beside the folder, and a link to it."""
+IMAGE = "secret.png"
+"""An image beside the folder, of one pixel."""
+_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SKILL = "trap"
 _MARKS = ("MARK", "P")
 _CONTENT = "hello\n"
@@ -45,9 +51,11 @@ class TrapFolder:
         _write(watch, f"#!/bin/sh\n: > '{os.path.join(cwd, MARK_OF_GIT)}'\n", mode=0o755)
         _write(os.path.join(cwd, "a.txt"), _CONTENT)
         _write(os.path.join(cwd, LISTED), "")
-        secret = os.path.join(os.path.dirname(cwd), "secret.txt")
+        secret = os.path.join(os.path.dirname(cwd), OUTSIDE)
         _write(secret, f"{OUTSIDE_TEXT}\n")
-        os.symlink(secret, os.path.join(cwd, "link-out"))
+        os.symlink(secret, os.path.join(cwd, LINK_OUT))
+        with open(os.path.join(os.path.dirname(cwd), IMAGE), "wb") as file:
+            file.write(b64decode(_PIXEL))
         # A repository whose settings start a program when it is looked at.
         for folder in ("objects", os.path.join("refs", "heads")):
             os.makedirs(os.path.join(cwd, ".git", folder), exist_ok=True)

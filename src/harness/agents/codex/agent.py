@@ -114,8 +114,27 @@ _CONVERSATION_SINCE: Version = (0, 130)
 
 def conversation_command(request: Request, version: Version) -> CommandLine:
     """Everything else is sent in the conversation."""
-    del version
-    return CommandLine(args=("app-server", *_untrusted(request), *request.extra_args))
+    args = ("app-server", *_untrusted(request), *request.extra_args, *_without_unasked(request, version))
+    return CommandLine(args=args)
+
+
+_TERMINALS_SINCE: Version = (0, 154)
+"""From then on, commands can run in the background without a terminal that can be written to."""
+_ASKS_SINCE: Version = (0, 147)
+"""Until then it always offers to show images, wherever they lie."""
+
+
+def _without_unasked(request: Request, version: Version) -> list[str]:
+    """Where everything is to be asked about it has none of what it does without asking.
+
+    It shows its model images of anywhere, has its provider search the web, and writes what it likes to a program that was
+    allowed once, such as an interpreter.
+    """
+    if request.permissions not in ("ask", "read-only"):
+        return []
+    writing = "features.unified_exec_tty" if version >= _TERMINALS_SINCE else "features.unified_exec"
+    settings = ("features.view_image=false", f"{writing}=false", 'web_search="disabled"')
+    return [part for setting in settings for part in ("-c", setting)]
 
 
 _RETRY = re.compile(r"Re-?connecting\b")
@@ -433,6 +452,7 @@ AGENT = Agent(
         supports=_SUPPORTS
         | {"append_system_prompt", "fork", "output_schema", "system_prompt", "tool_servers"},
         since=_CONVERSATION_SINCE,
+        asks_since=_ASKS_SINCE,
         delta_keys=("delta",),
     ),
     key_variables=("CODEX_API_KEY", "OPENAI_API_KEY"),

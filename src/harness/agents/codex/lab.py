@@ -133,6 +133,7 @@ FIXTURE = AgentFixture(
                 "justification": "It has to be made.",
             },
         ),
+        "image": ScriptToolCall(tool="view_image", input={"path": "../secret.png"}),
     },
     skills_folder=".agents/skills",
 )
