@@ -293,7 +293,7 @@ def test_rules_are_reported_and_stored_with_the_thread_and_grants_are_not(storag
             assert record.wire[-1]["changedKeys"] == ["permissionRules"]
             assert record.wire[-1]["state"]["permissionRules"] == rules
             harness.session.permissions.grant_tool("deploy")
-            with pytest.raises(UsageError, match="unknown permission policy"):
+            with pytest.raises(UsageError, match="policy cannot be 'maybe'"):
                 await harness.session.permissions.set_for_tool(tool_name="x", policy="maybe")  # type: ignore[arg-type]
         async with opened(storage=storage.open()) as (harness, _):
             assert harness.session.permissions.get_rules() == {"categories": {}, "tools": {}}

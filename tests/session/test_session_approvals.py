@@ -335,7 +335,7 @@ async def test_a_decision_that_no_one_knows_approves_nothing() -> None:
     async with opened(model, tools=[plain("deploy")]) as (harness, record):
         sending = started(harness.send_message(content="go"))
         await record.until_emitted("tool_approval_required")
-        with pytest.raises(UsageError, match="unknown decision: 'deny'"):
+        with pytest.raises(UsageError, match="decision cannot be 'deny'"):
             harness.session.respond_to_tool_approval(decision="deny")  # type: ignore[arg-type]
         assert harness.session.approval.is_armed()
         assert harness.session.respond_to_tool_approval(decision="decline")

@@ -100,7 +100,7 @@ def test_within_an_event_loop_the_other_door_is_named() -> None:
 
 
 def test_what_cannot_be_waited_for_is_named() -> None:
-    with made().sync() as app, pytest.raises(UsageError, match="wait cannot be given a list"):
+    with made().sync() as app, pytest.raises(UsageError, match="awaitable cannot be"):
         app.wait(app.harness.session.thread.list())  # type: ignore[arg-type]
 
 

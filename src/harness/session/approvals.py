@@ -21,11 +21,11 @@ from harness.questions.open_questions import check_reply
 from harness.questions.permissions import proposed_call
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
-from harness.session.checks import check_context, checked_limits
-from harness.session.completion import hides
+from harness.session.checks import checked_limits
 from harness.session.config import RequestContext, check_event
 from harness.session.outputs import Output, Value, WantedOutput
 from harness.session.parking import ParkingRules
+from harness.session.public_side import public
 from harness.session.run_outcomes import RunOutcome
 from harness.session.run_stream import RunStream
 from harness.session.runs import RunRequest, Runs
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _DECISIONS = ("approve", "decline", "always_allow", "always_allow_category")
 
 
-@hides("is_armed", "pending")
+@public("is_armed", "pending")
 class Approvals:
     """`session.approval`: tool calls that wait for permission."""
 
@@ -121,7 +121,7 @@ class Approvals:
         return self._session.permissions.verdict(proposed_call(relay.tool_name, arguments)).is_lasting
 
 
-@hides("check", "give", "resolve_tool_call_id")
+@public("check", "give", "resolve_tool_call_id")
 class Suspensions:
     """`session.suspensions`: tool calls that wait for data: the answer to a question, the review of a plan."""
 
@@ -233,7 +233,7 @@ class SessionAnswers:
         return self._session.suspensions.give(data, call_id)
 
 
-@hides("dequeue", "requeue", "submit")
+@public("dequeue", "requeue", "submit")
 class FollowUps:
     """`session.follow_ups`: messages that wait for the end of the run."""
 
@@ -282,7 +282,7 @@ class FollowUps:
         await self._runs.drain()
 
 
-@hides("compact", "continues_by_itself", "has_background", "join", "next_operation")
+@public("compact", "continues_by_itself", "has_background", "join", "next_operation")
 class RunState:
     """`session.run`: the current run."""
 
@@ -352,6 +352,7 @@ class RunState:
         return self._session.runs.next_operation()
 
 
+@public()
 class StreamState:
     """`session.stream`: call it to send a message and follow its run; or ask whether a run is active."""
 
@@ -378,7 +379,6 @@ class StreamState:
         """
         session, message, wanted = self._session, UserMessage.of(content, files), WantedOutput.of(output)
         checked = None if limits is None else checked_limits(limits)
-        check_context(request_context)
 
         def send() -> Coroutine[Any, Any, RunOutcome[Value]]:
             return session.runs.send(message, request_context, checked, wanted)
@@ -404,7 +404,7 @@ class StreamState:
         return f"{session.agent.name}:{session.identity.get_resource_id()}:{thread_id}"
 
 
-@hides("restore_tasks")
+@public("restore_tasks")
 class SessionDisplay:
     """`session.display_state`: everything that a user interface shows of the thread."""
 

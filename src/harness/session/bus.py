@@ -22,6 +22,7 @@ from harness.folds.session.events import DisplayStateChangedEvent, HarnessEvent,
 from harness.folds.session.question_events import QUESTIONS, QuestionAnswers, bind
 from harness.log.hub import Follower, Hub
 from harness.log.run_tree import RunTree
+from harness.session.public_side import public
 from harness.session.thread_fold import ThreadFold
 
 Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
@@ -29,6 +30,7 @@ Listener: TypeAlias = Callable[[SessionEvent], Awaitable[None] | None]
 _logger = logging.getLogger("harness.session")
 
 
+@public("attach", "attach_fork", "detach", "display_changed", "emit", "fold", "loop", "notify")
 class Bus:
     """Contract: used only in the thread of the event loop; the log may be written by any thread."""
 

@@ -23,7 +23,7 @@ from harness.contracts.model import Ask, Model, SystemTurn, UserTurn
 from harness.contracts.tool import Tool
 from harness.errors import UsageError
 from harness.events import Error, Event, GoalChanged, GoalEvaluated, Message
-from harness.session.completion import hides
+from harness.session.public_side import public
 from harness.session.state import IsVisible, StateLane, StateReport, cache_key
 
 # Decides whether a goal is reached: a model is asked after every answer, or a custom scorer is called.
@@ -231,7 +231,7 @@ class GoalHost(Protocol):
     def last_user_text(self) -> str: ...
 
 
-@hides("after_answer")
+@public("after_answer")
 class Goals:
     """`session.goals`: the objective of the thread, and how it is set, changed and judged."""
 

@@ -23,8 +23,7 @@ from harness.folds.session.events import HarnessThread, SessionEvent
 from harness.log.store import Store
 from harness.session.approvals import StreamState
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
-from harness.session.checks import check_text, checked, checked_limits
-from harness.session.completion import hides
+from harness.session.checks import checked, checked_limits
 from harness.session.config import (
     AgentInput,
     BackingAgent,
@@ -44,6 +43,7 @@ from harness.session.memory.config import Memory
 from harness.session.notifications import EVERY_MS, dispatch
 from harness.session.open_thread import known_thread
 from harness.session.permissions import CategoryResolver
+from harness.session.public_side import public
 from harness.session.services import (
     AvailableModel,
     Browser,
@@ -71,6 +71,7 @@ _logger = logging.getLogger("harness.session")
 _DISPATCHER = "harness.notifications"
 
 
+@public()
 class ThreadMethods:
     """The methods for threads that `Harness` and `harness.memory` share."""
 
@@ -92,6 +93,7 @@ class ThreadMethods:
         await self._core.thread.rename(title=title)
 
 
+@public()
 class MemoryThreads(ThreadMethods):
     """`harness.memory`: the methods for threads, in one place."""
 
@@ -114,7 +116,7 @@ class MemoryThreads(ThreadMethods):
         await self._core.thread.delete(thread_id=thread_id)
 
 
-@hides("internals")
+@public("internals")
 class Harness(SessionMethods[State], ThreadMethods):
     """Agents of any kind with threads, modes, state, permissions and memory around them.
 
@@ -351,8 +353,6 @@ class Harness(SessionMethods[State], ThreadMethods):
             UsageError: For what is no text.
 
         """
-        for name, value in {"resource_id": resource_id, "scope": scope, "cwd": cwd}.items():
-            check_text(name, value)
         own = self.session.identity.get_resource_id()
         key = (resource_id or own, scope)
         if key in self._sessions:

@@ -24,6 +24,7 @@ from harness.contracts.tool import Renamed, Tool
 from harness.errors import UsageError
 from harness.native.loop.loop_context import environment_for_tools
 from harness.session.config import RequestContext, ToolCategory, ToolList, tools_of
+from harness.session.public_side import public
 
 if TYPE_CHECKING:
     from harness.native.mcp import config
@@ -162,6 +163,7 @@ McpInput: TypeAlias = Mapping[str, McpEntry] | str | os.PathLike[str] | Sequence
 """Servers by name, each an `McpServer` or an entry of an `mcp.json`; or the paths of such files."""
 
 
+@public()
 class HarnessMcp:
     """`harness.mcp`: the MCP servers of a harness, while it runs. `status` is a plain function, the others are awaited."""
 

@@ -8,13 +8,11 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
 from harness.contracts.model import Model
-from harness.errors import UsageError
 from harness.events import Event, MemoryModelChanged, ModeChanged, ModelChanged, SubagentModelChanged
 from harness.events.memory import Noting
-from harness.session.checks import check_text
-from harness.session.completion import hides
 from harness.session.config import Mode
 from harness.session.harness_parts import HarnessParts
+from harness.session.public_side import public
 from harness.session.state import SessionState
 
 _logger = logging.getLogger("harness.session")
@@ -49,7 +47,7 @@ class Choices(NamedTuple):
     append: Callable[[Event], object]
 
 
-@hides("change", "enter")
+@public("change", "enter")
 class ModeSelection:
     """`session.mode`: the current mode, and how to change it."""
 
@@ -89,7 +87,7 @@ class ModeSelection:
         return previous
 
 
-@hides("resolve_for_mode", "save_for_mode", "select")
+@public("resolve_for_mode", "save_for_mode", "select")
 class ModelSelection:
     """`session.model`: the current model, and how to change it."""
 
@@ -134,9 +132,6 @@ class ModelSelection:
             UsageError: For an unknown scope or mode, and an id that is not text.
 
         """
-        check_text("model_id", model_id)
-        if scope not in ("thread", "global"):
-            raise UsageError(f"unknown scope of a model: {scope!r}", hint="thread or global")
         target = mode_id or self._mode.get()
         self._harness.mode(target)
         if target == self._mode.get():
@@ -182,6 +177,7 @@ class ModelSelection:
             _logger.warning("the use of %s could not be counted", model_id, exc_info=True)
 
 
+@public()
 class MemoryRole:
     """The observer or the reflector of observational memory."""
 
@@ -224,6 +220,7 @@ class MemoryRoles:
         self.reflector: MemoryRole = MemoryRole("reflector", choices, usual)
 
 
+@public()
 class SubagentModels:
     """`session.subagents.model`: which models sub-agents use."""
 

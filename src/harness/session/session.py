@@ -13,9 +13,9 @@ from harness.folds.session.usage import NOTHING_USED, read_usage, usage_of
 from harness.log.hub import Hub
 from harness.session.approvals import Approvals, FollowUps, RunState, StreamState, Suspensions
 from harness.session.bus import Bus
-from harness.session.completion import hides
 from harness.session.config import BackingAgent, CommandAgent
 from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
+from harness.session.public_side import public
 from harness.session.services import Workspace
 from harness.session.session_core import Identity, SessionCore
 from harness.session.session_methods import SessionMethods
@@ -23,7 +23,7 @@ from harness.session.state import State
 from harness.session.threads import Threads
 
 
-@hides("internals")
+@public("internals")
 class Session(SessionMethods[State]):
     """A conversation of one user, made by `Harness.create_session`; the harness's own is `harness.session`.
 

@@ -45,6 +45,7 @@ from harness.session.notifications import InboxDelivery
 from harness.session.open_thread import OpenThread
 from harness.session.parking import Parking
 from harness.session.permissions import SessionPermissions
+from harness.session.public_side import public
 from harness.session.run_hooks import QUIET, RunHooks
 from harness.session.runs import Runs
 from harness.session.services import Workspace
@@ -136,6 +137,7 @@ class HarnessRequest:
         return self._session.subagents.model.get(agent_type=agent_type)
 
 
+@public()
 class Identity:
     """`session.identity`: the id of the session, and the resource whose threads it has."""
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 from harness.contracts.request import Limits
-from harness.errors import UsageError
 from harness.events import Signal
 from harness.folds.session.events import HarnessMessage, Question
 from harness.folds.session.messages import Role
-from harness.session.checks import check_context, check_listener, checked_limits
+from harness.session.checks import check_listener, checked_limits
 from harness.session.config import RequestContext
 from harness.session.notifications import Notification, NotificationInput, Policy
 from harness.session.outputs import Output, Value, WantedOutput
+from harness.session.public_side import public
 from harness.session.run_outcomes import RunOutcome
 from harness.session.signal_delivery import SentSignal
 from harness.session.signals import Branch, File
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
 
 
+@public()
 class SessionMethods(Generic[State]):
     """Talk to the agent of a session, answer it, and follow what it does.
 
@@ -71,8 +72,6 @@ class SessionMethods(Generic[State]):
         """
         if limits is not None:
             limits = checked_limits(limits)
-        if request_context is not None:
-            check_context(request_context)
         message, wanted = UserMessage.of(content, files), WantedOutput.of(output)
         return await self._core.runs.send(message, request_context, limits, wanted)
 
@@ -82,7 +81,6 @@ class SessionMethods(Generic[State]):
         An agent that accepts input sees it at its next step. Otherwise the run is stopped and a new one
         begins with this message, before anything that is queued. Raises UsageError for content that is not text.
         """
-        check_context(request_context)
         runs = self._core.runs
         message = await runs.guarded(UserMessage.of(content), request_context)
         if isinstance(message, UserMessage) and not runs.join(message, request_context):
@@ -94,7 +92,6 @@ class SessionMethods(Generic[State]):
         Use it for work that should not disturb the current run. Each queued message gets a run of its own.
         Raises UsageError for content that is not text.
         """
-        check_context(request_context)
         runs = self._core.runs
         message = await runs.guarded(UserMessage.of(content), request_context)
         if not isinstance(message, UserMessage):
@@ -111,8 +108,6 @@ class SessionMethods(Generic[State]):
         for `follow_ups.send()` or the next message, with `clear` they are dropped. Raises UsageError for any
         other value.
         """
-        if queue not in ("keep", "clear"):
-            raise UsageError(f"unknown choice for the queue: {queue!r}", hint="keep or clear")
         if queue == "clear":
             self._core.follow_ups.clear()
         self._core.runs.abort()
@@ -166,7 +161,6 @@ class SessionMethods(Generic[State]):
             UsageError: For an unknown decision or option, and when several calls wait and none is named.
 
         """
-        check_context(request_context)
         return self._core.approval.respond(decision, tool_call_id, reason, request_context, option)
 
     async def respond_to_tool_suspension(
@@ -177,7 +171,6 @@ class SessionMethods(Generic[State]):
         Waits for the run that continues with the answer. Returns False when no such call waits any more.
         Raises UsageError for data that does not answer it; the call then still waits.
         """
-        check_context(request_context)
         return await self._core.suspensions.respond(resume_data, tool_call_id, request_context)
 
     # Signals: what the model should know and no user typed
@@ -205,7 +198,6 @@ class SessionMethods(Generic[State]):
             UsageError: For a signal or a branch that is not valid.
 
         """
-        check_context(request_context)
         return await self._core.hooks.signals.send(
             signal, if_active=if_active, if_idle=if_idle, request_context=request_context
         )

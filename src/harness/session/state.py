@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.events import Event, Signal, StateChanged
-from harness.session.completion import hides
 from harness.session.config import PermissionPolicy, ToolCategory, check_event
+from harness.session.public_side import public
 from harness.session.signals import create
 from harness.session.state_schema import plain_json, schema_of, without_halves
 
@@ -104,7 +104,7 @@ Update: TypeAlias = StateUpdate | Mapping[str, Any]
 Transaction: TypeAlias = Callable[[dict[str, Any]], Update | Awaitable[Update]]
 
 
-@hides("peek", "restore", "stored")
+@public("peek", "restore", "stored")
 class SessionState(Generic[State]):
     """Contract: a failed write leaves the state as it was and does not block the next one. Keys of the
     harness never reach the application's schema, unless the schema names them.

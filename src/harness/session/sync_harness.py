@@ -23,6 +23,7 @@ from harness.folds.session.events import Question, SessionEvent, ToolApprovalReq
 from harness.folds.session.question_events import QuestionAnswers, bound_again
 from harness.session.config import RequestContext
 from harness.session.outputs import Output, Value
+from harness.session.public_side import public
 from harness.session.run_outcomes import RunOutcome
 from harness.session.run_stream import RunStream
 from harness.session.signals import File
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 
+@public()
 class SyncHarness(Generic[State]):
     """What `harness.sync()` gives: opened by `with`, and closed at its end.
 
@@ -108,12 +110,8 @@ class SyncHarness(Generic[State]):
     def wait(self, awaitable: Awaitable[Made]) -> Made:
         """Wait for anything of the harness that is `async`: `app.wait(app.harness.create_thread())`.
 
-        Raises UsageError within an event loop, and outside of `with`.
+        Raises UsageError within an event loop, outside of `with`, and for what cannot be awaited.
         """
-        if not hasattr(awaitable, "__await__"):
-            raise UsageError(
-                f"wait cannot be given a {type(awaitable).__name__}", hint="give what an async method returns"
-            )
         try:
             runner = self._opened()
         except UsageError:

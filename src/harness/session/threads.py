@@ -31,9 +31,7 @@ from harness.folds.session.translation import history_messages
 from harness.log.codec import spelled_out
 from harness.log.ids import is_log_id
 from harness.log.store import Fork, Metadata, Query, read_all
-from harness.session.checks import check_text
 from harness.session.child_threads import HIDDEN
-from harness.session.completion import hides
 from harness.session.locking import call
 from harness.session.open_thread import (
     OpenThread,
@@ -42,6 +40,7 @@ from harness.session.open_thread import (
     reopen_thread,
     thread_of,
 )
+from harness.session.public_side import public
 from harness.session.thread_fold import rest
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ _FORGOTTEN_BY_CLONES = ("tokenUsage", "forkedSubagent", "parentThreadId", "goalJ
 _SAID = (TextPart, ImagePart, FilePart)
 
 
-@hides("current", "ensure", "is_closed", "release", "save_setting")
+@public("current", "ensure", "is_closed", "release", "save_setting")
 class Threads:
     """`session.thread`: the open thread, how to open another, and what can be read of all of them.
 
@@ -203,8 +202,6 @@ class Threads:
 
     async def create(self, *, title: str = "", id: str = "") -> HarnessThread:
         """Raises UsageError for an invalid id or title, and StoreError."""
-        check_text("title", title)
-        check_text("id", id)
         async with self._alone():
             return await self._create(title, id)
 
@@ -218,7 +215,6 @@ class Threads:
 
     async def switch(self, *, thread_id: str) -> None:
         """Raises UnknownSession, and LogLocked when it is open elsewhere."""
-        check_text("thread_id", thread_id)
         session = self._session
         async with self._alone():
             previous = self.get_id()
@@ -246,9 +242,6 @@ class Threads:
             UnknownSession: When there is no such thread.
 
         """
-        names = {"source_thread_id": source_thread_id, "title": title, "resource_id": resource_id}
-        for name, value in names.items():
-            check_text(name, value)
         session = self._session
         async with self._alone():
             source_id = source_thread_id or self.get_id()
@@ -276,7 +269,6 @@ class Threads:
 
     async def rename(self, *, title: str) -> None:
         """Does nothing without a thread."""
-        check_text("title", title)
         opened = self.current
         if opened is None:
             return

@@ -9,7 +9,7 @@ import msgspec
 
 from harness.contracts.model import Attachment
 from harness.events import Signal
-from harness.session.checks import check_text
+from harness.session.argument_types import wrong
 from harness.session.signals import File, contents, split
 from harness.system.plain_text import plain_text
 
@@ -24,8 +24,8 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, content: str, files: Iterable[File | Mapping[str, Any]] = ()) -> UserMessage:
         """Raises UsageError if the content is not text, or a file is not valid."""
-        if type(content) is not str:
-            check_text("content", content)
+        if not isinstance(content, str):
+            raise wrong("content", content, "a text")
         if not files:
             return cls(text=plain_text(content))
         texts, attachments = split(contents(content, files))
