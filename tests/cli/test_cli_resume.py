@@ -147,3 +147,16 @@ def test_gemini_continues_a_session_of_its_own_with_the_model_of_the_session(cli
     resumed = ("resume", f"gemini:{session['agent_session_id']}", "and now?", "--cwd", str(cli.project))
     cli.call(*resumed)
     assert f"--model {session['model']} " in _calls(cli)
+
+
+def test_the_built_in_agent_continues_with_the_model_that_it_had(
+    cli: CliMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not with the one whose key is found first."""
+    (cli.project / "talk.toml").write_text('turns = [[{ text = "one" }], [{ text = "two" }]]\n')
+    assert cli.call("run", "-a", "native", "-m", "scripted/talk.toml", "-p", "first").code == 0
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
+    answer = cli.call("resume", "last", "second")
+    assert (answer.code, answer.events[-1]["text"]) == (0, "two")
+    assert answer.events[0]["model"] == "scripted/talk.toml"

@@ -249,3 +249,11 @@ def test_a_line_that_is_no_instance_is_named(tmp_path: Path, line: str, expected
     (tmp_path / "swe.jsonl").write_text(line)
     with pytest.raises(UsageError, match=expected):
         load_tasks(str(tmp_path / "swe.jsonl"), "")
+
+
+def test_a_folder_of_files_with_tasks_is_a_folder_of_tasks(tmp_path: Path) -> None:
+    """And what else lies there is not."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.toml").write_text(f'[[task]]\nid = "{name}"\nprompt = "Go."\ncheck = "true"\n')
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    assert [task.id for task in load_tasks(str(tmp_path), "")] == ["a", "b"]

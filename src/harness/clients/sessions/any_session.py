@@ -172,6 +172,8 @@ def model_of_session(session: AnySession) -> str:
     from harness.histories.registry import load
 
     metadata = session.store.metadata(session.log_id) if session.log_id else None
+    if metadata is not None and _asks_a_model_itself(session.agent):
+        return metadata.model
     if metadata is not None and not is_copy(metadata):
         return _requested_model(session.store.path(session.log_id, RawWriter.suffix))
     history = load(session.agent)
@@ -180,10 +182,18 @@ def model_of_session(session: AnySession) -> str:
     return metadata.model if metadata is not None else session.stored.model if session.stored else ""
 
 
+def _asks_a_model_itself(agent: str) -> bool:
+    """Such an agent runs in a process of Harness: it has no raw record, and its log has the model by its whole name."""
+    from harness.agents.registry import load
+
+    found = load(agent)
+    return found.work is not None and "model" in found.supports
+
+
 def _requested_model(path: str) -> str:
     try:
         start = next(read_raw(path), None)
-    except OSError:  # it ran in a process of Harness
+    except OSError:  # it is gone
         return ""
     if not isinstance(start, RawStart):
         return ""

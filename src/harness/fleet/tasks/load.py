@@ -1,4 +1,4 @@
-"""The tasks at a path: a folder of one task, a folder of such folders, a file of tasks, or a pattern of those."""
+"""The tasks at a path: a folder of one task, a folder of such folders or of .toml files, a file of tasks, or a pattern of those."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def load_tasks(path: str, repositories: str) -> list[FleetTask]:
     found = [task for name in names for task in _at(os.path.abspath(name), repositories)]
     if not found:
         known = (
-            f"a folder with {' or '.join(_FOLDERS)}, a .toml file with [[task]], or SWE-bench lines (.jsonl)"
+            f"a folder with {' or '.join(_FOLDERS)}, .toml files with [[task]], or SWE-bench lines (.jsonl)"
         )
         raise UsageError(f"there are no tasks at {path}", hint=f"expected {known}")
     return found
@@ -36,10 +36,19 @@ def _at(path: str, repositories: str) -> list[FleetTask]:
     for name, read in _FOLDERS.items():
         if os.path.isfile(os.path.join(path, name)):
             return [read(path)]
-    inner = (os.path.join(path, name) for name in sorted(os.listdir(path)))
-    return [
-        read(folder)
-        for folder in inner
-        for name, read in _FOLDERS.items()
-        if os.path.isfile(os.path.join(folder, name))
-    ]
+    return [task for name in sorted(os.listdir(path)) for task in _inside(os.path.join(path, name))]
+
+
+def _inside(path: str) -> list[FleetTask]:
+    """Of one entry of a folder: what is no task there is something else of the folder."""
+    if path.endswith(".toml"):
+        return PlanText(path).own_tasks() if _has_tasks(path) else []
+    return [read(path) for name, read in _FOLDERS.items() if os.path.isfile(os.path.join(path, name))]
+
+
+def _has_tasks(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return any(line.startswith(b"[[task]]") for line in file)
+    except OSError:
+        return False
