@@ -17,6 +17,7 @@ HOW_TO_GET = {
     "git": "install the package git",
     "landlock": "Linux 6.2 or newer with Landlock among its security modules",
     "namespaces": "Linux 5.12 or newer that lets ordinary users make user namespaces",
+    "nginx": "install the package nginx-light",
     "Node.js": "run `make tools`",
     "npm packages": "run `make tools`",
     "openssl": "install the package openssl",

@@ -63,7 +63,7 @@ UNTESTED = {
     "edit  failed": "shortened messages of tools; tests/native/tools has them whole",
     "bash         {": "shortened calls of tools; tests/native/tools has them whole",
     "stdout:": "a sandbox of the machine; tests/sandbox",
-    "server {": "lines for nginx, which is not here",
+    "server {": "lines for nginx: tests/server/test_behind_nginx.py",
     "# Caddyfile": "lines for Caddy, which is not here",
     "const agent": "lines for a library of others; tests/server has the same requests",
     "client = openai": "lines for a library of others; tests/server/test_openai_api.py makes the same calls",

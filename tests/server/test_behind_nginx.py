@@ -1,0 +1,100 @@
+"""The server behind a real nginx, with the lines that docs/protocol.md gives."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from websockets.sync.client import connect
+
+from lacking import lacking
+from live_server import TIMEOUT_S
+from serve_program import ServeProgram, serve_program
+from source_tree import ROOT
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/sbin")
+CONFIGURATION = """\
+daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors;
+events {{}}
+http {{
+  access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/a; uwsgi_temp_path {folder}/b; scgi_temp_path {folder}/c;
+  {server}
+}}
+"""
+HOST = "harness.example.com"
+
+
+@pytest.mark.parametrize(
+    ("path", "passed"),
+    [("", ""), ("/tools/harness", ""), ("/tools/harness", "/")],
+    ids=["host", "path", "path taken off"],
+)
+def test_the_page_and_its_socket_work_behind_nginx(tmp_path: Path, path: str, passed: str) -> None:
+    if NGINX is None:
+        pytest.skip(lacking("nginx"))
+    public = f"https://{HOST}{path}"
+    with (
+        serve_program(tmp_path, "--public-url", public) as serve,
+        _nginx(tmp_path, serve, path, passed) as port,
+    ):
+        headers = {"Host": HOST, "Origin": f"https://{HOST}", **serve.bearer}
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT_S) as client:
+            assert client.get("/healthz", headers={"Host": HOST}).status_code == 200
+            page = client.get("/", headers={"Host": HOST})
+            asset = re.search(r'src="\./(assets/[^"]+)"', page.text)
+            assert asset is not None
+            assert client.get(f"/{asset[1]}", headers={"Host": HOST}).status_code == 200
+            assert client.get("/api/server", headers={"Host": HOST}).status_code == 401
+            link = client.post("/api/links", json={}, headers=headers).json()["link"]
+            assert link.startswith(f"{public}/login?token=")
+            session = client.post("/api/sessions", json={}, headers=headers).json()["id"]
+        with connect(
+            f"ws://{HOST}{path}/ws?session={session}",
+            sock=socket.create_connection(("127.0.0.1", port)),
+            additional_headers=serve.bearer,
+            origin=f"https://{HOST}",  # type: ignore[arg-type]
+        ) as client_socket:
+            assert msgspec.json.decode(client_socket.recv(TIMEOUT_S))["type"] == "state"
+
+
+@contextmanager
+def _nginx(folder: Path, serve: ServeProgram, path: str, passed: str) -> Iterator[int]:
+    """It listens on a free port without TLS; all else is as it is written."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    page = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    [server] = re.findall(r"^```nginx\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for written, meant in {
+        "listen 443 ssl;": f"listen 127.0.0.1:{port};",
+        "location / {": f"location {path}/ {{",
+        "http://127.0.0.1:4780;": f"{serve.url}{passed};",
+    }.items():
+        assert written in server
+        server = server.replace(written, meant)
+    settings = folder / "nginx.conf"
+    settings.write_text(CONFIGURATION.format(folder=folder, server=server))
+    with subprocess.Popen([str(NGINX), "-p", folder, "-c", settings], stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline_s = time.monotonic() + TIMEOUT_S
+            while not _listens(port):
+                assert process.poll() is None, (folder / "errors").read_text()
+                assert time.monotonic() < deadline_s
+                time.sleep(0.02)
+            yield port
+        finally:
+            process.terminate()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
