@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.approvals.rule_settings import TEXTS
+from harness.approvals.rules import Rule
 from surroundings import use_programs_of_the_system
 
 
@@ -30,9 +32,21 @@ def harness(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_whatever_a_rule_can_name_has_an_option(home: Path) -> None:
+    words = harness(home, "add", "--help").stdout
+    assert [name for name in TEXTS if f"--{name} " not in words] == []
+    assert [name for name in TEXTS if name != "reason" and "x" not in _rule(name).words] == []
+
+
+def _rule(name: str) -> Rule:
+    return Rule(answer="deny", **{name: "x"})  # type: ignore[arg-type] # all of these are texts
+
+
 def test_a_rule_is_added_listed_tested_and_removed(home: Path) -> None:
     assert harness(home, "add", "deny", "--command", "git push").returncode == 0
     assert "1  deny command git push" in harness(home, "list").stdout
+    (rule,) = json.loads(harness(home, "list", "--json").stdout)["rules"]
+    assert (rule["answer"], rule["command"], rule["source"]) == ("deny", "git push", "user")
     denied = harness(home, "test", "-a", "codex", "--permissions", "full-access", "cd x && git push origin")
     assert denied.stdout.startswith("deny: a rule denies it: deny command git push")
     assert harness(home, "test", "git log").stdout.startswith("ask: ")

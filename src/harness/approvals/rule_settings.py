@@ -25,8 +25,8 @@ from harness.config.settings import key_to_toml, to_toml
 from harness.errors import BadConfig, UsageError
 
 KEY = "permissions.rules"
-_TEXTS = ("tool", "command", "path", "server", "agent", "category", "reason")
-_KEYS = ("answer", *_TEXTS)
+TEXTS = ("tool", "command", "path", "server", "agent", "category", "reason")
+_KEYS = ("answer", *TEXTS)
 _HEAD = re.compile(r"^[ \t]*\[\[[ \t]*permissions[ \t]*\.[ \t]*rules[ \t]*\]\][ \t]*(?:#.*)?$", re.MULTILINE)
 
 
@@ -71,9 +71,9 @@ def checked_rule(entry: dict[str, Any], place: str, source: Any = "user") -> Rul
         )
     if entry.get("answer") not in ("allow", "ask", "deny"):
         raise BadConfig(f"{place}: a rule has no answer", hint='answer = "allow", "ask" or "deny"')
-    if wrong := [key for key in _TEXTS if not isinstance(entry.get(key, ""), str)]:
+    if wrong := [key for key in TEXTS if not isinstance(entry.get(key, ""), str)]:
         raise BadConfig(f"{place}: {wrong[0]} of a rule is no text", hint=f'{wrong[0]} = "…"')
-    named = {key: entry[key] for key in _TEXTS if entry.get(key)}
+    named = {key: entry[key] for key in TEXTS if entry.get(key)}
     if not named.keys() - {"reason", "agent"}:
         raise BadConfig(
             f"{place}: a rule names nothing", hint="give it a tool, command, path, server or category"

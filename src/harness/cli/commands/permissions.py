@@ -32,7 +32,16 @@ ACTIONS = {
     "add": "add a rule to your own settings",
     "remove": "remove one of your own rules, by its number in the list",
 }
-_NAMES = ("command", "path", "tool", "server", "category", "agent", "reason")
+_KEYS = {
+    "command": "a command by its first words, such as `git push`",
+    "path": "a glob: from the folder, from ~/, or absolute",
+    "tool": "a tool by its own name; a glob",
+    "server": "an MCP server; a glob",
+    "category": "read, edit, execute, network, mcp or unknown",
+    "agent": "only for this agent",
+    "reason": "what is said when it is denied or asked about",
+}
+"""What a rule can name, as in `approvals/rule_settings.py`, and what each is."""
 _MODES = ("ask", "accept-edits", "read-only", "plan", "full-access")
 
 
@@ -49,20 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     test("--tool", metavar="NAME", default="", help="the name of the tool, for rules that name one")
     add = actions["add"].add_argument
     add("answer", choices=("allow", "ask", "deny"))
-    for name in _NAMES:
-        add(f"--{name}", default="", help=_HELP[name])
+    for name, words in _KEYS.items():
+        add(f"--{name}", default="", help=words)
     actions["remove"].add_argument("number", type=int)
-
-
-_HELP = {
-    "command": "a command by its first words, such as `git push`",
-    "path": "a glob: from the folder, from ~/, or absolute",
-    "tool": "a tool by its own name; a glob",
-    "server": "an MCP server; a glob",
-    "category": "read, edit, execute, network, mcp or unknown",
-    "agent": "only for this agent",
-    "reason": "what is said when it is denied or asked about",
-}
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
@@ -70,7 +68,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     match arguments.action:
         case "add":
-            entry = {"answer": arguments.answer, **{name: getattr(arguments, name) for name in _NAMES}}
+            entry = {"answer": arguments.answer, **{name: getattr(arguments, name) for name in _KEYS}}
             console.say(f"harness: {add_rule(_with_known_agent(entry))} was changed")
         case "remove":
             console.say(f"harness: {remove_rule(arguments.number)} was changed")
@@ -153,5 +151,5 @@ def _call(arguments: argparse.Namespace) -> ProposedCall:
 
 
 def _data(rule: Rule) -> dict[str, Any]:
-    named = {name: getattr(rule, name) for name in _NAMES if getattr(rule, name)}
+    named = {name: getattr(rule, name) for name in _KEYS if getattr(rule, name)}
     return {"answer": rule.answer, **named, "source": rule.source, "place": rule.place}

@@ -25,6 +25,7 @@ from harness.usage.prices import Prices
 
 _ROW, _FOLD = "inbox", "inbox-fold"
 _VERSION = 3
+"""One higher whenever a row says something else of the same log. A new field needs none: the names are in the mark."""
 _AT_REST_MS = 5_000
 """A log that has changed within this time may still be written: its row is not saved."""
 _LONG_EVENTS = 2_000
@@ -53,8 +54,9 @@ class StoredRows:
     def __init__(self, store: Store, prices: Prices) -> None:
         self._store = store
         self._prices = prices
-        priced = msgspec.json.encode([_VERSION, prices.date, sorted(prices.by_model.items())])
-        self._mark = sha256(priced).hexdigest()[:12]
+        fields = [field.name for field in msgspec.structs.fields(InboxRow)]
+        made_with = msgspec.json.encode([_VERSION, fields, prices.date, sorted(prices.by_model.items())])
+        self._mark = sha256(made_with).hexdigest()[:12]
 
     def of(self, found: Iterable[Metadata]) -> list[StoredRow]:
         """The rows of these logs; those that are not saved are folded now, and saved if they are at rest."""
