@@ -344,10 +344,26 @@ _ORACLES = (
     ("`/v1/responses`", "events and responses", _PIP, "openai", "test_openai_folds"),
     ("`/v1`", "its client over HTTP", _PIP, "openai", "test_openai_api"),
     ("`/acp`", "ACP 1 over WebSocket and HTTP", _PIP, "agent-client-protocol", "test_acp_api"),
+    ("`/acp`", "ACP 1 over WebSocket and HTTP", _NPM, "@agentclientprotocol/sdk", "test_acp_api"),
     ("`acp`", "ACP 1, each update", _PIP, "agent-client-protocol", "test_acp_view"),
     ("`acp`", "ACP 1 and the draft of 2, JSON Schema", _NPM, "@agentclientprotocol/sdk", "test_acp_view"),
     ("`harness acp`", "ACP 1 over standard input", _PIP, "agent-client-protocol", "test_cli_acp"),
+    ("`harness acp`", "ACP 1 and the draft of 2", _NPM, "@agentclientprotocol/sdk", "test_npm_clients"),
     ("`harness mcp`", "MCP of 2026-07-28, and as before", _PIP, "mcp", "test_cli_mcp"),
+    (
+        "`harness mcp`",
+        "MCP of 2026-07-28, and as before",
+        _NPM,
+        "@modelcontextprotocol/client",
+        "test_npm_clients",
+    ),
+    (
+        "`harness mcp`",
+        "its conformance suite, with tasks",
+        _NPM,
+        "@modelcontextprotocol/conformance",
+        "test_mcp_conformance",
+    ),
 )
 _OF_EACH_AGENT = re.compile(r"^MOST_LOGS = (\d+)$", re.MULTILINE)
 

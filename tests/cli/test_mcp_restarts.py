@@ -89,12 +89,44 @@ def test_a_task_whose_server_was_killed_while_it_worked_is_over(shop: Shop) -> N
     second = RawClient(shop)
     state = state_of(second, task)
     assert state["status"] == "cancelled"
+    second.call("initialize", protocolVersion="2025-11-25")
     waited = second.call("tools/call", name="wait_agent", arguments={"session": task, "seconds": 20})[
         "result"
     ]
     assert waited["isError"] is True
     assert waited["structuredContent"]["outcome"] == "interrupted"
     second.close()
+
+
+def test_a_question_that_is_not_answered_is_answered_with_that(shop: Shop) -> None:
+    """A form that was closed, or that came back without an answer, left the run waiting for ever."""
+    script = Path(shop.command[-1].removeprefix("scripted/"))
+    options = '[ { label = "red" }, { label = "blue" } ]'
+    asking = f'[ {{ tool = "ask_user", input = {{ question = "Which?", options = {options} }} }} ]'
+    script.write_text(f'turns = [ {asking}, [ {{ text = "I choose." }} ] ]\n')
+    client = RawClient(shop)
+    for response in ({"action": "decline"}, {"action": "accept", "content": {"confirm": True}}):
+        task = client.modern("tools/call", name="run_agent", arguments={"prompt": "ask"})["taskId"]
+        ((relay, _form),) = state_of(client, task)["inputRequests"].items()
+        client.modern("tasks/update", taskId=task, inputResponses={"unknown": response, relay: response})
+        assert state_of(client, task)["result"]["structuredContent"]["text"] == "I choose."
+    client.close()
+
+
+def test_a_request_says_which_protocol_it_is_of(shop: Shop) -> None:
+    client = RawClient(shop)
+    meta = "io.modelcontextprotocol/"
+    for wrong in ({}, {f"{meta}clientCapabilities": {}}, {f"{meta}protocolVersion": "2026-07-28"}):
+        assert client.call("tools/list", _meta=wrong)["error"]["code"] == -32602
+    whole = {f"{meta}protocolVersion": "2026-07-28", f"{meta}clientCapabilities": {}}
+    for method in ("initialize", "ping", "prompts/list"):
+        assert client.call(method, _meta=whole)["error"]["code"] == -32601
+    assert "result" in client.call("ping")
+    client.call("initialize", protocolVersion="2025-11-25")
+    assert "result" in client.call("tools/list")
+    for method in ("tasks/get", "server/discover"):
+        assert client.call(method)["error"]["code"] == -32601
+    client.close()
 
 
 def test_a_task_of_nobody_is_not_known(shop: Shop) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,9 +18,11 @@ from acp.http import create_http_stream
 from acp.ws.client import create_websocket_stream
 from websockets.asyncio.client import connect
 
+import node_packages
 from live_server import TIMEOUT_S, LiveServer
 from test_openai_api import BASH, scripted
 
+CLIENT = Path(__file__).parents[1] / "cli" / "acp_client.mjs"
 SLOW = '{ text = "word word word word", pieces = 400 }'
 
 
@@ -115,6 +118,38 @@ def test_the_official_client_prompts_is_asked_cancels_lists_and_loads(served: Li
             assert "user_message_chunk" in again.updates
 
     limited(drive())
+
+
+@pytest.mark.parametrize("how", ["ws", "http"])
+def test_the_official_client_on_npm_does_so_too(served: LiveServer, how: str) -> None:
+    sleep = '{ tool = "bash", input = { command = "sleep 30" } }'
+    model = scripted(served, BASH, "Made.", sleep, "No, then.").removeprefix("native/")
+    folder = node_packages.folder("@agentclientprotocol/sdk", "ws")
+    wanted = {
+        "version": 1,
+        "cwd": str(served.folder),
+        "url": f"{how}://{served.host}/acp",
+        "headers": served.bearer,
+        "model": model,
+    }
+    done = subprocess.run(
+        ["node", str(CLIENT), json.dumps(wanted)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["first"], report["second"], report["isListed"]) == ("end_turn", "cancelled", True)
+    assert report["refusals"] == {
+        "session/resume": -32002,
+        "session/new": -32602,
+        "session/prompt": -32602,
+        "no/such": -32601,
+    }
+    assert (served.folder / "made").exists()
 
 
 @pytest.mark.parametrize(("first_how", "second_how"), [("ws", "http"), ("http", "ws")])

@@ -100,6 +100,8 @@ class DelegatedRun:
             return (
                 Approve(relay_id=relay.id) if is_allowed else Deny(relay_id=relay.id, reason=_words(answer))
             )
+        if answer is None:  # the form was closed, or has no answer in it: the run does not wait for ever
+            return Deny(relay_id=relay.id, reason="The user does not want to answer.")
         return AnswerCommand(relay_id=relay.id, answer=answer)
 
     def as_result(self) -> dict[str, Any]:

@@ -34,6 +34,11 @@ TASKS = "io.modelcontextprotocol/tasks"
 _UNSUPPORTED_VERSION, _MISSING_CAPABILITY = -32022, -32021
 _TASK_AFTER_S = 1.0
 _TASK_TTL_MS, _POLL_MS = 24 * 3600 * 1000, 500
+_OF_TOOLS = frozenset(("tools/list", "tools/call"))
+_METHODS_NOW = _OF_TOOLS | {"server/discover", "tasks/get", "tasks/update", "tasks/cancel"}
+_BEFORE_ALL = frozenset(("initialize", "ping"))
+_METHODS_BEFORE = _OF_TOOLS | _BEFORE_ALL
+_UNCLEAR = f"`_meta` must name the version of the protocol (`{_META}protocolVersion`); before 2026-07-28, `initialize` does"
 _MOST_ROUNDS = 8
 """Clients give up after ten rounds of questions: before that, the call returns with what is asked."""
 _SERVER = {"name": "harness", "title": "Harness", "version": __version__}
@@ -81,13 +86,19 @@ class McpConnection(RpcConnection):
         return result
 
     async def _result_of(self, request_id: Any, method: str, parameters: Fields, meta: Fields) -> Fields:
-        wanted = meta.get(f"{_META}protocolVersion")
-        if wanted is not None and wanted not in MODERN:
-            about = {"supported": list(MODERN), "requested": wanted}
-            raise RpcError(_UNSUPPORTED_VERSION, "this version of the protocol is not spoken here", about)
-        is_modern = wanted is not None
-        told = meta.get(f"{_META}clientCapabilities") if is_modern else self._capabilities
-        client = CallingClient(told if isinstance(told, dict) else {}, is_modern=is_modern)
+        is_modern = f"{_META}protocolVersion" in meta
+        if is_modern:
+            _check_version(meta)
+        is_unclear = not is_modern and not self._version and method not in _BEFORE_ALL
+        if method not in (
+            _METHODS_NOW | _METHODS_BEFORE if is_unclear else _METHODS_NOW if is_modern else _METHODS_BEFORE
+        ):
+            raise RpcError(UNKNOWN_METHOD, f"there is no method {method[:80]!r}")
+        if is_unclear:
+            raise RpcError(INVALID_PARAMETERS, _UNCLEAR)
+        client = CallingClient(
+            meta[f"{_META}clientCapabilities"] if is_modern else self._capabilities, is_modern=is_modern
+        )
         if method == "server/discover":
             return _discovered()
         if method == "initialize":
@@ -98,9 +109,7 @@ class McpConnection(RpcConnection):
             return {"tools": TOOLS, **({"ttlMs": 3_600_000, "cacheScope": "public"} if is_modern else {})}
         if method == "tools/call":
             return await self._call(request_id, parameters, meta, client)
-        if is_modern and method in ("tasks/get", "tasks/update", "tasks/cancel"):
-            return await self._task(method, parameters, client)
-        raise RpcError(UNKNOWN_METHOD, f"there is no method {method[:80]!r}")
+        return await self._task(method, parameters, client)
 
     def _initialize(self, parameters: Fields) -> Fields:
         wanted = parameters.get("protocolVersion")
@@ -249,6 +258,16 @@ class McpConnection(RpcConnection):
     def _as_rpc_error(self, error: HarnessError, parameters: Fields) -> RpcError:
         del parameters
         return RpcError(INVALID_PARAMETERS, error.words)
+
+
+def _check_version(meta: Fields) -> None:
+    """Raises RpcError for a version that is not spoken here, and without what every request must say."""
+    wanted = meta[f"{_META}protocolVersion"]
+    if wanted not in MODERN:
+        about = {"supported": list(MODERN), "requested": wanted}
+        raise RpcError(_UNSUPPORTED_VERSION, "this version of the protocol is not spoken here", about)
+    if not isinstance(meta.get(f"{_META}clientCapabilities"), dict):
+        raise RpcError(INVALID_PARAMETERS, f"`_meta` must have `{_META}clientCapabilities`")
 
 
 def _discovered() -> Fields:
