@@ -64,3 +64,17 @@ def test_another_version_of_the_same_length_and_date_is_another_version(
         program.chmod(0o755)
         os.utime(program, (499162500, 499162500))
         assert probe_version(str(program), ("--version",)) == version
+
+
+def test_the_version_of_a_program_in_a_folder_whose_name_is_not_utf_8_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    program, asked = folder / "agent", tmp_path / "asked"
+    program.write_text(f"#!/bin/sh\necho asked >> '{asked}'\necho 1.2.3\n")
+    program.chmod(0o755)
+
+    assert [probe_version(str(program), ("--version",)) for _ in range(2)] == ["1.2.3", "1.2.3"]
+    assert asked.read_text() == "asked\n"

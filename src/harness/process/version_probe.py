@@ -13,6 +13,7 @@ from harness.config import cache_directory
 from harness.errors import HarnessError
 from harness.log.private_files import make_private_directory, replace_private
 from harness.process.invocation import Invocation
+from harness.system import exact_json
 
 _TIMEOUT_S = 10.0
 """For all of it: a program that does not know the question begins to work instead, and may do so for hours."""
@@ -96,7 +97,7 @@ def _path() -> str:
 def _load() -> dict[str, str]:
     try:
         with open(_path(), "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, str])
+            return exact_json.decode(file.read(), dict[str, str])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
 
@@ -104,4 +105,4 @@ def _load() -> dict[str, str]:
 def _save(versions: dict[str, str]) -> None:
     with suppress(OSError):  # a cache that cannot be written only costs time
         make_private_directory(cache_directory())
-        replace_private(_path(), msgspec.json.encode(versions))
+        replace_private(_path(), exact_json.encode(versions))
