@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -250,3 +252,18 @@ def test_a_folder_that_was_deleted_under_the_shell_is_named(
     os.chdir(cli.root)  # whatever failed, the next test needs a folder
     assert answer.code == 2
     assert "the current directory cannot be used" in answer.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("words", [("--version",), ("-V",), ("--help",), ("agents", "list")])
+def test_what_standard_output_cannot_take_is_said(words: tuple[str, ...], cli: CliMachine) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LEADING_OPTIONS = ("-v", "--verbose", "--no-color")
 """They are also accepted before the command."""
+_VERSION_OPTIONS = ("--version", "-V")
+_VERSION = f"harness {__version__}"
 
 
 def entry() -> NoReturn:
@@ -46,7 +48,7 @@ def _leave_on_interrupt() -> None:
 
 
 def _asks_version(words: Sequence[str]) -> bool:
-    return bool(words) and words[0] in ("--version", "-V")
+    return bool(words) and words[0] in _VERSION_OPTIONS
 
 
 def _speed_up_start() -> None:
@@ -77,8 +79,8 @@ def _leave(code: int) -> NoReturn:
 
 def main(words: Sequence[str]) -> int:
     """Carry out one command line; returns the exit code and never raises."""
-    if _asks_version(words):
-        return _print_version()
+    if _asks_version(words) and _print_version():
+        return 0
     from harness.cli.console import Console
 
     console = Console()
@@ -122,6 +124,9 @@ def _dispatch(words: Sequence[str], console: Console) -> int:
         else:
             write_text(parser.overview())
         return 0
+    if name in _VERSION_OPTIONS:
+        write_text(f"{_VERSION}\n")
+        return 0
     if name not in parser.names():
         kind = "option" if name.startswith("-") else "command"
         raise UsageError(f"unknown {kind}: {name}", hint=parser.similar(name, parser.names(), "harness"))
@@ -152,12 +157,13 @@ def _take_leading_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(words[:position]), list(words[position:])
 
 
-def _print_version() -> int:
+def _print_version() -> bool:
+    """Not where standard output cannot be written, which is said with what says it for every command."""
     try:
-        os.write(1, f"harness {__version__}\n".encode())
+        os.write(1, f"{_VERSION}\n".encode())
     except OSError:
-        return 141
-    return 0
+        return False
+    return True
 
 
 def _fill_standard_streams() -> None:
