@@ -71,6 +71,12 @@ def test_a_request_becomes_a_command_line(request_: Request, expected: tuple[str
     assert command(request_, ()).args == (*ALWAYS, *expected)
 
 
+def test_a_session_that_is_loaded_is_the_one_that_the_program_starts_with() -> None:
+    """Else it deletes the files of a session that was continued from the command line, at its start."""
+    assert acp_command(Request(agent="gemini", resume="s-1"), ()).args[-2:] == ("--resume", "s-1")
+    assert "--resume" not in acp_command(Request(agent="gemini"), ()).args
+
+
 def test_the_prompt_goes_through_stdin() -> None:
     assert command(Request(agent="gemini", prompt="-x\ny"), ()).stdin == b"-x\ny"
 

@@ -67,6 +67,15 @@ class TrustingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What it does then, for `ask … does not ask about everything: …`; `{path}` is the file."""
 
 
+class NewSessionFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The file of a session of an agent that writes over it if it loads the session in the minute of its beginning."""
+
+    folders: tuple[str, ...]
+    """The first that is there counts. `~` and variables (`$NAME`) are those of its environment."""
+    name: str
+    """A pattern below that: `{id}` are the first eight letters of the session's id, `{minute}` is as in 2026-11-19T18-05."""
+
+
 class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent program is held in a conversation: started once, prompted, asked, answered and steered over pipes.
 
@@ -89,6 +98,8 @@ class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     """What it does without asking although it was to ask about everything: then it is never run with `ask`."""
     trusting: TrustingSettings | None = None
     """Settings by which it does something without asking although it was to ask: with them, `ask` is refused."""
+    new_session_file: NewSessionFile | None = None
+    """A session that has only this file yet is not loaded: it would be lost."""
     since: Version = ()
     """The first version that can be driven in this way."""
     asks_since: Version = ()

@@ -22,6 +22,7 @@ from harness.process.version_probe import parse_version, probe_version
 from harness.runs.agent_rules import rules_for
 from harness.runs.folder_trust import FolderUse, decide_use
 from harness.runs.gateway_use import through_gateway, with_settings
+from harness.runs.new_sessions import require_no_new_session
 from harness.runs.refusals import refusal_to_ask
 from harness.runs.trusting_settings import require_asking
 from harness.sandbox.wall import Wall
@@ -186,8 +187,10 @@ def _invocation(
 def _folder_use(
     agent: Agent, two_way: TwoWay | None, request: Request, environ: Mapping[str, str]
 ) -> FolderUse:
-    """Which settings of the folder count. Raises UsageError where they, or the user's, keep it from asking."""
+    """Which settings of the folder count. Raises UsageError where it could not ask, or its session would be lost."""
     use = decide_use(agent, request, request.cwd, environ)
+    if two_way is not None:
+        require_no_new_session(agent, two_way, request, {**environ, **request.env})
     if request.permissions == "ask" and two_way is not None:
         folder = request.cwd if use.settings != "none" else ""
         require_asking(agent, two_way, {**environ, **request.env}, folder)

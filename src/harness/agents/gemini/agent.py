@@ -18,7 +18,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from harness.contracts.agent import Agent, CommandFiles, CommandLine, TrustingSettings, Version
+from harness.contracts.agent import (
+    Agent,
+    CommandFiles,
+    CommandLine,
+    NewSessionFile,
+    TrustingSettings,
+    Version,
+)
 from harness.contracts.command_line import flags_of
 from harness.contracts.request import Request
 from harness.contracts.toolset import PendingCall, Toolset, tasks_of, unmatched_result
@@ -382,8 +389,8 @@ class GeminiAcp(AcpTranslator):
 
     The input of a call is never shown: it is concluded from the call's id, which begins with the name of the tool, its
     title and its places. Results of commands are not shown either. A session can be loaded from the next minute on:
-    until then its file has the same name as that of the process which loads it. A call that is asked about is announced
-    by the question alone, and nothing follows for one that was refused.
+    until then its file has the same name as that of the process which loads it, and is written over. A call that is
+    asked about is announced by the question alone, and nothing follows for one that was refused.
     """
 
     agent = "gemini"
@@ -478,19 +485,30 @@ _TRUSTING = TrustingSettings(
 """Tools of such a server are called without asking, whatever its rules say."""
 
 
+_NEW_SESSION = NewSessionFile(
+    folders=("$GEMINI_CLI_HOME/.gemini", "~/.gemini"), name="tmp/*/chats/session-{minute}-{id}.jsonl"
+)
+
+
 def acp_command(request: Request, version: Version) -> CommandLine:
-    """It starts itself once more unless it is asked not to."""
+    """It starts itself once more unless it is asked not to. A session that is to be loaded is named here, too: when it
+    starts, it deletes all files of each session that was continued from the command line and is not the one it is started
+    with, because such a session has a file without a message.
+    """
     del version
     mode = PROGRAM.modes.get(request.permissions)
     args = ["--acp", *(("--approval-mode", mode) if mode else ()), *flags_of(request, {"model": "--model"})]
     if request.permissions in ("ask", "read-only"):
         args += ["--policy", _ASK]
+    if request.resume:
+        args += ["--resume", request.resume]
     env = {"GEMINI_CLI_NO_RELAUNCH": "true", **trust_variable(request)}
     return CommandLine(args=(*args, *request.extra_args), env=env)
 
 
-TWO_WAY = PROGRAM.two_way(
-    acp_command, since=(0, 61), supports=SUPPORTS | {"tool_servers"}, trusting=_TRUSTING
+TWO_WAY = msgspec.structs.replace(
+    PROGRAM.two_way(acp_command, since=(0, 61), supports=SUPPORTS | {"tool_servers"}, trusting=_TRUSTING),
+    new_session_file=_NEW_SESSION,
 )
 
 
