@@ -2,81 +2,113 @@
 
 usage: python benchmarks/calls.py
 
-A call counts where the name of its tool is one that models use for one of ours. It is accepted if our tool takes its
-arguments; nothing is carried out.
+A call counts where the name of its tool is one that models use for one of ours; each call is counted once, however often
+it was made. It is accepted if our tool takes its arguments; nothing is carried out. Of those that are refused it is said
+how many the program that was recorded has refused, too: their arguments were broken, on purpose.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from harness.contracts.model import Call
-from harness.contracts.tool import Tool
+from harness.contracts.tool import Tool, ToolFailure
+from harness.contracts.tool_arguments import take
+from harness.native.tools.edit import EditArguments
 from harness.native.tools.registry import default_tools
 from harness.native.tools.spellings import in_our_words
+from harness.native.tools.todo import tasks_of
 
-RECORDINGS = Path(__file__).parents[1] / "tests" / "agents"
-UNLIKE = frozenset(
-    # Names that mean something else there: a message to a running agent, text for a running command, a query of memory.
-    ("task", "search", "find", "create", "patch", "view", "execute", "subagent", "browse")
-)
+RECORDINGS = Path(__file__).parents[1] / "tests"
+FOLDERS = ("agents", "histories")
+WRITTEN_BY_US = "handed-over"
+"""Sessions that Harness itself has written for another program: no model has written such a call."""
 
 
-def recorded_calls() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each way to call a tool once: its name, and the names and types of the arguments."""
-    seen: set[tuple[Any, ...]] = set()
-    for path in sorted(RECORDINGS.glob("**/events.ndjson")):
-        for line in path.read_bytes().splitlines():
-            event = msgspec.json.decode(line)
+class RecordedCall(NamedTuple):
+    name: str
+    input: dict[str, Any]
+    was_refused: bool
+    """By the program itself."""
+
+
+class Share(NamedTuple):
+    taken: int = 0
+    total: int = 0
+    refused_there: int = 0
+    """Of those that were not taken."""
+
+    def plus(self, other: Share) -> Share:
+        return Share(*map(sum, zip(self, other, strict=True)))
+
+
+def recorded_calls() -> Iterator[RecordedCall]:
+    """Each call once."""
+    seen: set[tuple[str, bytes]] = set()
+    for path in sorted(path for folder in FOLDERS for path in (RECORDINGS / folder).glob("**/*.ndjson")):
+        if WRITTEN_BY_US in path.name:
+            continue
+        events = [msgspec.json.decode(line) for line in path.read_bytes().splitlines() if line[:1] == b"{"]
+        ends = [event for event in events if event.get("type") == "ToolEnd"]
+        failed = {end.get("call_id") for end in ends if not end.get("success")}
+        for event in events:
             name, given = event.get("tool_name"), event.get("input")
             if event.get("type") != "ToolStart" or not isinstance(given, dict) or not name:
                 continue
-            key = (name, *sorted((key, type(value).__name__) for key, value in given.items()))
+            key = (name, msgspec.json.encode(given, order="sorted"))
             if key not in seen:
                 seen.add(key)
-                yield name, given
+                yield RecordedCall(name, given, event.get("call_id") in failed)
 
 
 def accepted(name: str, given: dict[str, Any], tools: dict[str, Tool]) -> tuple[str, bool]:
     """The name of our tool, empty where there is none, and whether it takes the arguments."""
     call = in_our_words(Call("c", name, given), tools)
     tool = tools.get(call.name)
-    if tool is None or name.lower() in UNLIKE:
+    if tool is None:
         return "", False
     try:
         tool.operations(call.input)
-    except Exception:  # noqa: BLE001 # whatever a tool says to an odd call, it was not taken
+        if call.name == "todo":
+            tasks_of(call.input)
+        elif call.name == "edit":
+            take(EditArguments, call.input, "edit").replacements()
+    except ToolFailure:
         return call.name, False
     return call.name, True
 
 
-def shares() -> dict[str, tuple[int, int]]:
-    """By tool: how many were accepted, of how many."""
-    taken: Counter[str] = Counter()
-    total: Counter[str] = Counter()
+def shares() -> dict[str, Share]:
+    """By tool."""
+    found: dict[str, Share] = {}
     with tempfile.TemporaryDirectory() as folder:
         tools = {tool.spec.name: tool for tool in default_tools(folder)}
-        for name, given in recorded_calls():
-            ours, is_taken = accepted(name, given, tools)
+        for call in recorded_calls():
+            ours, is_taken = accepted(call.name, call.input, tools)
             if ours:
-                total[ours] += 1
-                taken[ours] += is_taken
-    return {name: (taken[name], total[name]) for name in sorted(total)}
+                share = Share(is_taken, 1, not is_taken and call.was_refused)
+                found[ours] = found.get(ours, Share()).plus(share)
+    return dict(sorted(found.items()))
+
+
+def all_of(found: dict[str, Share]) -> Share:
+    total = Share()
+    for share in found.values():
+        total = total.plus(share)
+    return total
 
 
 def main() -> int:
     found = shares()
-    for name, (taken, total) in found.items():
-        print(f"{name:<12} {taken:>4} of {total:>4}  {100 * taken / total:5.1f} %")
-    taken, total = (sum(pair[at] for pair in found.values()) for at in (0, 1))
-    print(f"{'all':<12} {taken:>4} of {total:>4}  {100 * taken / max(1, total):5.1f} %")
+    for name, (taken, total, there) in [*found.items(), ("all", all_of(found))]:
+        also = f", {there} of the others were refused there, too" if there else ""
+        print(f"{name:<12} {taken:>4} of {total:>4}  {100 * taken / total:5.1f} %{also}")
     return 0
 
 

@@ -106,8 +106,16 @@ def test_bytes_that_are_no_utf8_are_shown_as_such(bench: Bench) -> None:
     assert "caf\ufffd" in bench.call(ReadTool(bench.workspace), filePath="latin.txt").text
 
 
+@pytest.mark.parametrize(("offset", "shown"), [(-1, "9-9"), (-3, "7-9"), (-30, "1-9")])
+def test_an_offset_below_zero_counts_from_the_end(bench: Bench, offset: int, shown: str) -> None:
+    bench.write("a.txt", "".join(f"line {number}\n" for number in range(1, 10)))
+    output = bench.call(ReadTool(bench.workspace), filePath="a.txt", offset=offset)
+    assert f'lines="{shown}" total="9"' in output.text
+    assert output.text.endswith("     9\tline 9\n</file>")
+
+
 @pytest.mark.parametrize(
-    "arguments", [{}, {"filePath": 3}, {"filePath": "a", "offset": -1}, {"filePath": "a", "limit": "x"}]
+    "arguments", [{}, {"filePath": 3}, {"filePath": "a", "offset": "last"}, {"filePath": "a", "limit": "x"}]
 )
 def test_wrong_arguments_are_reported_with_the_right_ones(bench: Bench, arguments: dict[str, object]) -> None:
     said = bench.refused(ReadTool(bench.workspace), **arguments)

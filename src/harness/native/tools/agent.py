@@ -35,8 +35,8 @@ class KindModels(NamedTuple):
 
 class AgentArguments(Arguments, frozen=True, kw_only=True):
     aliases: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("prompt", "message", "instructions", "query", "input"), "task"),
-        **dict.fromkeys(("description", "title", "agent_name"), "name"),
+        **dict.fromkeys(("prompt", "initial_prompt", "message", "instructions", "query", "input"), "task"),
+        **dict.fromkeys(("description", "title", "role", "agent_name", "type_name"), "name"),
         **dict.fromkeys(("subagent_type", "agent_type", "kind"), "type"),
     }
     task: Annotated[str, Meta(min_length=1, description="what to do, and what to answer")]

@@ -27,7 +27,7 @@ _AT_THE_END = re.compile(r"(?<![&|<>\\])&\s*\Z")
 
 class BashArguments(Arguments, frozen=True, kw_only=True):
     aliases: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("cmd", "script", "code", "command_line", "input"), "command"),
+        **dict.fromkeys(("cmd", "commands", "script", "code", "command_line", "input"), "command"),
         **dict.fromkeys(("run_in_background", "is_background"), "background"),
         **dict.fromkeys(_FOLDERS, WORKDIR),
     }
@@ -54,6 +54,9 @@ def taken(arguments: dict[str, Any]) -> BashArguments:
 
 
 def _with_a_line(arguments: dict[str, Any]) -> dict[str, Any]:
+    lines = arguments.get("commands")
+    if isinstance(lines, list) and lines and all(isinstance(line, str) for line in lines):
+        arguments = {**arguments, "commands": "\n".join(lines)}
     for name in ("command", *BashArguments.aliases):
         words = arguments.get(name)
         if isinstance(words, list) and words and all(isinstance(word, str) for word in words):

@@ -71,7 +71,9 @@ class ReadArguments(Arguments, frozen=True, kw_only=True):
         **dict.fromkeys(("n_lines", "num_lines", "line_count", "max_lines", "lines"), "limit"),
     }
     file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
-    offset: Annotated[int, Meta(ge=0, description="the first line to read, counted from 1 as grep does")] = 1
+    offset: Annotated[
+        int, Meta(description="the first line to read, counted from 1 as grep does; -10: the last ten lines")
+    ] = 1
     limit: Annotated[int, Meta(ge=1, description="how many lines to read at most")] = DEFAULT_LINES
     column: Annotated[
         int, Meta(ge=0, le=MOST_COLUMNS, description="of one long line, how many characters to skip")
@@ -88,7 +90,7 @@ class ReadTool(Tool):
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
         asked = _taken(arguments)
         path = self._workspace.named(asked.file_path)
-        if asked.offset == 1 and asked.limit == DEFAULT_LINES:
+        if asked.offset < 0 or (asked.offset == 1 and asked.limit == DEFAULT_LINES):
             return [Read(path=path)]
         return [Read(path=path, start_line=asked.offset, end_line=asked.offset + asked.limit - 1)]
 
@@ -118,11 +120,11 @@ def _taken(arguments: dict[str, Any]) -> ReadArguments:
     if isinstance(ends := arguments.get("view_range", arguments.get("lineRange")), list) and len(ends) == 2:
         arguments = {**arguments, "offset": ends[0], "end_line": ends[1]}
     asked = take(ReadArguments, arguments, "read")
-    asked = replace(asked, offset=max(1, asked.offset))
+    asked = replace(asked, offset=asked.offset or 1)
     last = next((arguments[name] for name in _LAST_LINE if arguments.get(name) is not None), None)
     if isinstance(last, str) and last.isdecimal():
         last = int(last)
-    if isinstance(last, int) and last >= asked.offset:
+    if isinstance(last, int) and last >= asked.offset > 0:
         asked = replace(asked, limit=last - asked.offset + 1)
     return asked
 
@@ -141,30 +143,28 @@ def _attached(path: str, shown: str, media_type: str) -> ToolOutput:
     return ToolOutput(text=text, attachments=(attachment,), operations=[Read(path=path)])
 
 
-def _numbered(path: str, asked: ReadArguments, context: ToolContext) -> ToolOutput:
-    window = _Window(asked)
+def _numbered(path: str, order: ReadArguments, context: ToolContext) -> ToolOutput:
     book = _notebook(path)
-    if book is not None:
-        window.feed(book.text.encode("utf-8", "replace"))
-        window.finish()
-    else:
-        _fill(window, path, asked.file_path, context)
-    if asked.offset > max(1, window.count):
-        raise ToolFailure(f"{asked.file_path} has only {window.count} lines")
-    if asked.column:
-        return _rest_of_line(window, path, asked)
-    lines, is_cut = _within_limits(window.lines, asked.offset)
-    last = asked.offset + len(lines) - 1
-    where = f"{asked.offset}-{last}" if lines else "0-0"
+    window = _window(path, order, book, context)
+    if order.offset < 0:
+        order = replace(order, offset=max(1, window.count + 1 + order.offset))
+        window = _window(path, order, book, context)
+    if order.offset > max(1, window.count):
+        raise ToolFailure(f"{order.file_path} has only {window.count} lines")
+    if order.column:
+        return _rest_of_line(window, path, order)
+    lines, is_cut = _within_limits(window.lines, order.offset)
+    last = order.offset + len(lines) - 1
+    where = f"{order.offset}-{last}" if lines else "0-0"
     body = "".join(f"{line}\n" for line in lines)
-    text = f'<file path="{asked.file_path}" lines="{where}" total="{window.count}">\n{body}</file>'
+    text = f'<file path="{order.file_path}" lines="{where}" total="{window.count}">\n{body}</file>'
     if is_cut:
         text += f"\n[cut at 50 KB: go on with offset {last + 1}]"
     elif last < window.count:
         text += f"\n[{window.count - last} lines more: go on with offset {last + 1}]"
-    if book is not None and asked.offset == 1:
+    if book is not None and order.offset == 1:
         text = "\n".join([text, *book.outputs()])
-    done = Read(path=path, start_line=asked.offset, end_line=last) if lines else Read(path=path)
+    done = Read(path=path, start_line=order.offset, end_line=last) if lines else Read(path=path)
     return ToolOutput(text=text, operations=[done])
 
 
@@ -173,6 +173,16 @@ def _notebook(path: str) -> NotebookFile | None:
     if not path.endswith(SUFFIX) or os.path.getsize(path) > MOST_EDITABLE_BYTES:
         return None
     return notebook(read_all(path, MOST_EDITABLE_BYTES))
+
+
+def _window(path: str, order: ReadArguments, book: NotebookFile | None, context: ToolContext) -> _Window:
+    window = _Window(order)
+    if book is not None:
+        window.feed(book.text.encode("utf-8", "replace"))
+        window.finish()
+    else:
+        _fill(window, path, order.file_path, context)
+    return window
 
 
 def _fill(window: _Window, path: str, shown: str, context: ToolContext) -> None:

@@ -56,14 +56,14 @@ class TodoTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
         try:
-            tasks = _tasks(arguments)
+            tasks = tasks_of(arguments)
         except ToolFailure as failure:
             raise ToolFailure(f"{failure}. {_NOT_TAKEN}") from None
         return ToolOutput(text=_summary(tasks), tasks=tasks)
 
 
-def _tasks(arguments: dict[str, Any]) -> list[Task]:
-    """Raises ToolFailure."""
+def tasks_of(arguments: dict[str, Any]) -> list[Task]:
+    """The list that a call states. Raises ToolFailure."""
     todos = take(TodoArguments, _spelled_alike(arguments), "todo").todos
     tasks = [Task(text=todo.content.strip(), status=todo.status) for todo in todos]
     blank = next((place for place, task in enumerate(tasks) if not task.text), None)
@@ -78,6 +78,8 @@ def _spelled_alike(arguments: dict[str, Any]) -> dict[str, Any]:
         (name for name in ("todos", *TodoArguments.aliases) if arguments.get(name) is not None), "todos"
     )
     todos = arguments.get(named)
+    if todos is None and isinstance(lines := arguments.get("content"), str):
+        todos = [_of_a_line(line) for line in lines.split("\n") if line.strip()]
     if isinstance(todos, str):
         todos = _decoded(todos)
     if not isinstance(todos, list):
@@ -92,8 +94,15 @@ def _entry(todo: Any) -> Any:
         return todo
     content = next((todo[name] for name in _CONTENT if name in todo), None)
     state = str(todo.get("status", todo.get("state", "pending"))).lower().replace("-", "_").replace(" ", "_")
+    state = state.removeprefix("todo_status_")
     entry = {"status": _STATES.get(state, state)}
     return entry if content is None else {**entry, "content": content}
+
+
+def _of_a_line(line: str) -> dict[str, str]:
+    """Of a list as Markdown has it: `- [x] done`."""
+    _, box, text = line.partition("] ")
+    return {"content": text if box else line, "status": _BOXES.get(line.strip()[:5], "pending")}
 
 
 def _decoded(text: str) -> Any:
@@ -104,6 +113,7 @@ def _decoded(text: str) -> Any:
 
 
 _CONTENT = ("content", "text", "step", "title", "description", "task", "name")
+_BOXES = {"- [x]": "completed", "- [X]": "completed", "- [~]": "in_progress", "- [-]": "in_progress"}
 _STATES = {"todo": "pending", "open": "pending", "not_started": "pending", "doing": "in_progress"} | {
     "started": "in_progress",
     "active": "in_progress",

@@ -42,7 +42,9 @@ _DESCRIPTION = (
 class WriteFileArguments(Arguments, frozen=True, kw_only=True):
     aliases: ClassVar[Mapping[str, str]] = {
         **FILE_NAMES,
-        **dict.fromkeys(("contents", "text", "file_text", "file_content", "data", "body"), "content"),
+        **dict.fromkeys(
+            ("contents", "text", "new_text", "file_text", "file_content", "data", "body"), "content"
+        ),
     }
     file_path: Annotated[str, Meta(description="the file: absolute, or relative to the workspace")]
     content: Annotated[str, Meta(description="everything that it shall contain")]
