@@ -68,8 +68,8 @@ golden: $(READY) ## rewrite the expected files of the recordings and show the di
 docs: $(READY) ## rewrite the generated parts of the documents
 	@$(BIN)/python docs/generate.py
 
-dist: $(READY) ## build wheel, sdist and the list of their parts into dist/, the same bytes each time
-	@$(BIN)/python deploy/release.py
+dist: $(READY) ## build wheel, sdist and the list of their parts into dist/, the same bytes each time (REPOSITORY=https://… names its home)
+	@HARNESS_REPOSITORY=$(REPOSITORY) $(BIN)/python deploy/release.py
 
 site: $(READY) $(SITE_READY) ## build the documentation as a site into build/site; a broken link is an error
 	@$(BIN)/python site/build.py $(SITE_VENV)/bin/zensical build/site

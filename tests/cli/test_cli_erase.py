@@ -61,3 +61,13 @@ def test_a_link_is_not_followed(cli: CliMachine) -> None:
     assert shown.code == 1
     assert "is a link" in shown.err
     assert [*(cli.root / "elsewhere").rglob("*.ndjson")]
+
+
+def test_a_server_that_would_start_at_the_next_login_is_uninstalled_first(cli: CliMachine) -> None:
+    _use(cli)
+    unit = cli.home / ".config/systemd/user/harness.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\n")
+    shown = cli.call("erase", "--yes")
+    assert (shown.code, "harness service uninstall" in shown.err) == (2, True)
+    assert cli.call("sessions", "list").out.count("hello") == 1

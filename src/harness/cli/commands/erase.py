@@ -80,9 +80,12 @@ def _measure(folder: str) -> tuple[int, int]:
 
 
 def _refuse_while_used(store: FileStore) -> None:
-    """Raises UsageError while a session is written or a server runs: they would write on into nothing."""
+    """Raises UsageError while a session is written or a server runs, or would at the next login: it would write again."""
+    from harness.cli.commands.service import unit_path
     from harness.clients.server_address import own_server
 
+    if os.path.exists(unit_path()):
+        raise UsageError(f"the server is a service: {unit_path()}", hint="first: harness service uninstall")
     running = [one.session_id for one in store.list() if one.outcome == "" and store.is_live(one.session_id)]
     if running:
         hint = "stop them first; `harness top` shows them"

@@ -99,7 +99,7 @@ def quoted(word: str) -> str:
     return f'"{word}"'
 
 
-def _path() -> str:
+def unit_path() -> str:
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return os.path.join(base, "systemd", "user", UNIT)
 
@@ -115,7 +115,7 @@ def _install(options: Sequence[str], console: Console) -> int:
     from harness.clients.server_address import require_server
 
     require_server()
-    text, path = unit_of(options, os.path.expanduser("~")), _path()
+    text, path = unit_of(options, os.path.expanduser("~")), unit_path()
     _require_systemd(path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
@@ -132,7 +132,7 @@ def _install(options: Sequence[str], console: Console) -> int:
 
 
 def _uninstall(console: Console) -> int:
-    path = _path()
+    path = unit_path()
     if not os.path.exists(path):
         console.say("it is not installed")
         return 0
@@ -146,7 +146,7 @@ def _uninstall(console: Console) -> int:
 
 
 def _status(console: Console) -> int:
-    path = _path()
+    path = unit_path()
     if not os.path.exists(path):
         console.say("it is not installed: `harness service install` does that")
         return 1
