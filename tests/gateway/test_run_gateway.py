@@ -23,6 +23,7 @@ from harness.runs.run import start
 from harness.sandbox.ladder import best_wall
 from harness.sandbox.rungs import NAMESPACES
 from harness.stage import ViewOptions, feed_all
+from python_programs import SYSTEM_PYTHON
 
 
 def test_every_call_is_recorded_and_its_usage_is_the_providers(place: Place) -> None:
@@ -128,6 +129,36 @@ def test_what_a_seal_puts_into_the_folder_is_no_difference(place: Place) -> None
     (place.cwd / "harness.toml").write_text("")
     _, events = place.run(request=replace(request, sealed="write"))
     assert "harness.toml" in str([what for call in calls_of(events) for what in call.differs])
+
+
+TREE = """import os
+def draw(folder, before):
+    names = sorted(os.listdir(folder))
+    for name in names:
+        is_last, path = name == names[-1], os.path.join(folder, name)
+        print(before + ("└───" if is_last else "├───") + name + ("/" if os.path.isdir(path) else ""))
+        if os.path.isdir(path):
+            draw(path, before + ("    " if is_last else "│   "))
+draw(".", "")
+"""
+
+
+@pytest.mark.skipif(best_wall() is not NAMESPACES, reason="no namespaces here: allow user namespaces")
+def test_what_a_seal_puts_into_a_folder_of_the_folder_is_no_difference(place: Place) -> None:
+    (place.cwd / ".github").mkdir()
+    (place.cwd / ".github/notes.md").write_text("mine")
+    (place.cwd / "draw.py").write_text(TREE)
+    command = f"find . | sort; {shlex.quote(SYSTEM_PYTHON)} -I draw.py"
+    place.script([{"call": "run", "command": command}, {"text": "Done."}])
+    run, _ = place.run()
+    request = replay_request(recorded_run(place.store, run.id), options=GatewayOptions(is_strict=True))
+    _, events = place.run(request=replace(request, sealed="write"))
+    listed = str([event.output for event in events if isinstance(event, ToolEnd)])
+    assert "├───skills/" in listed or "└───skills/" in listed  # a stand-in, in a folder that is there
+    assert [what for call in calls_of(events) for what in call.differs] == []
+    (place.cwd / ".github/more.md").write_text("")
+    _, events = place.run(request=replace(request, sealed="write"))
+    assert "more.md" in str([what for call in calls_of(events) for what in call.differs])
 
 
 def test_a_result_that_differs_is_told_at_its_step_and_ends_a_strict_replay(place: Place) -> None:

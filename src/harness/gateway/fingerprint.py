@@ -54,6 +54,8 @@ _VARYING = tuple(
     )
 )
 """What differs between runs that do the same."""
+_BRANCHES = str.maketrans("└│", "├ ")
+"""In a drawn tree the last entry has another branch: it may be last only because of what comes after it."""
 
 
 class MatchContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +68,8 @@ class MatchContext(msgspec.Struct, frozen=True, kw_only=True):
     reminders: tuple[str, ...] = ()
     """Further elements that the agent puts into what the user said."""
     stand_ins: tuple[str, ...] = ()
-    """Names that only a wall around the program has made: lines that end with one, as in a listing, are not compared."""
+    """What only a wall around the program has made, as paths below the workspace: lines that end with one, as in a listing,
+    are not compared."""
 
 
 ANYWHERE = MatchContext()
@@ -124,8 +127,7 @@ class _Reading:
         self._conversation = said
         self._tags = (*REMINDERS, *context.reminders)
         self._noise = [re.compile(pattern) for pattern in context.result_noise]
-        names = "|".join(map(re.escape, context.stand_ins))
-        self._stand_in = re.compile(rf"(?:^|[\s/─])(?:{names})[/=|*]?\s*$") if names else None
+        self._stand_in = _listed(context.stand_ins)
         self._places = sorted(context.places, key=lambda pair: -len(pair[0]))
         self._said: list[Any] = []
         self._alike: list[Any] = []
@@ -149,7 +151,7 @@ class _Reading:
         has_tools = bool(said.tools)
         first = next((one for one in self._alike if one[0] == "user"), None)
         context: dict[str | int, str] = {
-            "system prompt": "\n".join(said.system),
+            "system prompt": self._without_stand_ins("\n".join(said.system)),
             "tools": "\n".join(sorted(said.tools)),
             "options": as_text(said.options),
             "reminders": "\n".join(self._around),
@@ -215,7 +217,8 @@ class _Reading:
     def _without_stand_ins(self, text: str) -> str:
         if self._stand_in is None:
             return text
-        return "\n".join(line for line in text.split("\n") if not self._stand_in.search(line))
+        kept = "\n".join(line for line in text.split("\n") if not self._stand_in.search(line))
+        return kept.translate(_BRANCHES)
 
     def _add(self, role: str, kind: str, text: str, name: str = "") -> None:
         plain = self._named(text)
@@ -230,6 +233,15 @@ class _Reading:
 
     def _masked(self, text: str) -> str:
         return _mask(self._named(text))
+
+
+def _listed(stand_ins: Sequence[str]) -> re.Pattern[str] | None:
+    """Lines that list one of them: by its path or, in a drawn tree, by its name alone."""
+    if not stand_ins:
+        return None
+    paths = "|".join(map(re.escape, stand_ins))
+    names = "|".join(sorted({re.escape(path.rpartition("/")[2]) for path in stand_ins}))
+    return re.compile(rf"(?:(?:^|[\s/─])(?:{paths})|─ ?(?:{names}))[/=|*]?\s*$")
 
 
 def _mask(text: str) -> str:

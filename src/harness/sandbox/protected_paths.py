@@ -115,14 +115,17 @@ def guards(surveyed: Survey) -> list[PathGuard]:
 
 
 def missing_names(root: str) -> tuple[str, ...]:
-    """The names of what is not there, and where a wall puts something so that it is not made."""
+    """What is not there, and where a wall puts something so that it is not made, as paths below `root`: with the folders
+    that it needs for that.
+    """
     root = os.path.realpath(root)
-    paths = [guard.path for guard in guards(survey((root,)))]
-    return tuple(
-        os.path.basename(path)
-        for path in paths
-        if os.path.dirname(path) == root and not os.path.lexists(path)
-    )
+    missing: set[str] = set()
+    for guard in guards(survey((root,))):
+        path = guard.path
+        while _is_below(path, root) and not os.path.lexists(path):
+            missing.add(os.path.relpath(path, root))
+            path = os.path.dirname(path)
+    return tuple(sorted(missing))
 
 
 def _repository_guards(path: str, *, is_open: bool) -> Iterator[PathGuard]:
