@@ -9,28 +9,32 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import small_agent
 from harness.contracts.fixture import LabContext
 from harness.contracts.request import GatewayOptions, Request
 from harness.errors import UsageError
-from harness.events import ToolEnd
+from harness.events import Message, ToolEnd
 from harness.gateway.tunnels import Tunnels, is_public
 from harness.lab import LabServer, ScriptRun, load_fixture, parse_script
 from harness.log.stores.files import FileStore
 from harness.runs import run_gateway, sealing
+from harness.runs.program_conversation import ProgramConversation
 from harness.runs.run import start
 from harness.runs.sealing import find_seal
 from harness.sandbox.ladder import why_not
 from harness.sandbox.rungs import LANDLOCK, NAMESPACES, Rung
 from harness.system.contract import system
-from python_programs import SYSTEM_PYTHON
+from python_programs import SYSTEM_PYTHON, python_program
 
 ESCAPES = Path(__file__).with_name("escapes.py")
+SERVED_AGENT = Path(__file__).parents[1] / "runs/served_agent.py"
 ALLOWED_BY_LANDLOCK = {"mode outside", "times outside", "attributes outside"}
 """It knows nothing of them: they are said in the documents."""
 
@@ -147,6 +151,37 @@ def test_a_run_is_sealed_however_long_the_path_of_the_temporary_folder_is(
     events = list(run)
     assert run.wait().outcome == "completed", "\n".join(map(repr, events))
     assert not os.listdir(far)
+
+
+@pytest.mark.needs_linux_calls("namespaces, Landlock and seccomp")
+@pytest.mark.parametrize("rung", [NAMESPACES, LANDLOCK], ids=lambda rung: rung.name)
+def test_a_sealed_program_that_is_a_server_is_talked_to(
+    place: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rung: Rung
+) -> None:
+    _require(rung)
+    monkeypatch.setattr(sealing, "best_wall", lambda: rung)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    code = SERVED_AGENT.read_text().replace("from __future__ import annotations\n", "")
+    program = python_program(tmp_path / "bin/opencode", code, python=SYSTEM_PYTHON)
+    request = Request(
+        agent="opencode",
+        binary=str(program),
+        model="openai-chat/gpt-4.1",
+        prompt="Hello.",
+        cwd=place["work"],
+        two_way=True,
+        sealed="write",
+    )
+    with closing(ProgramConversation()) as conversation:
+        for prompt in ("Hello.", "Again."):
+            run = start(
+                replace(request, prompt=prompt),
+                store=FileStore(place["sessions"]),
+                conversation=conversation,
+            )
+            events = list(run)
+            assert run.wait().outcome == "completed", "\n".join(map(repr, events))
+            assert f"You said: {prompt}" in [event.text for event in events if isinstance(event, Message)]
 
 
 def test_a_seal_that_cannot_be_had_is_never_replaced_by_none(

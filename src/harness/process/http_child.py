@@ -229,7 +229,10 @@ _request_of = msgspec.json.Decoder(ServerRequest).decode
 class Exchange:
     """One request on a connection of its own, and its answer. Raises OSError."""
 
-    def __init__(self, port: int, request: bytes, deadline: float, request_id: int | None) -> None:
+    def __init__(
+        self, connection: socket.socket, request: bytes, deadline: float, request_id: int | None
+    ) -> None:
+        """`connection`: not blocking, and perhaps not established yet."""
         self.answer = HttpAnswer()
         self.request_id = request_id
         """None: the stream of events."""
@@ -237,12 +240,7 @@ class Exchange:
         self.content: list[bytes] = []
         self.size = 0
         self._unsent = memoryview(request)
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self.socket.setblocking(False)
-        failed = self.socket.connect_ex((HOST, port))
-        if failed not in (0, errno.EINPROGRESS):
-            self.socket.close()
-            raise OSError(failed, os.strerror(failed))
+        self.socket = connection
 
     @property
     def wants(self) -> int:
@@ -285,6 +283,7 @@ class HttpChild(Child):
         password = secrets.token_urlsafe(32)
         self._credentials = b64encode(f"{USER}:{password}".encode())
         self._patience = patience
+        self._dial = invocation.dial or _connection
         self._port = 0
         self._printed = b""
         """The beginning of a line of the server's stdout, until the address was read."""
@@ -435,10 +434,11 @@ class HttpChild(Child):
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         request = f"{head}\r\n".encode() + body
         try:
-            exchange = Exchange(self._port, request, time.monotonic() + patience_s, request_id)
+            connection = self._dial(self._port)
         except OSError as error:
             self._after_failure(request_id, _words(error))
             return
+        exchange = Exchange(connection, request, time.monotonic() + patience_s, request_id)
         self._exchanges[exchange.socket.fileno()] = exchange
         self._pipes.poll.register(exchange.socket, exchange.wants)
 
@@ -499,6 +499,17 @@ class HttpChild(Child):
         for exchange in list(self._exchanges.values()):
             self._forget(exchange)
         super()._close_all()
+
+
+def _connection(port: int) -> socket.socket:
+    """Raises OSError."""
+    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    failed = connection.connect_ex((HOST, port))
+    if failed not in (0, errno.EINPROGRESS):
+        connection.close()
+        raise OSError(failed, os.strerror(failed))
+    return connection
 
 
 def _secured(invocation: Invocation, password: str) -> Invocation:

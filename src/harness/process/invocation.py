@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -48,6 +49,9 @@ class Invocation(msgspec.Struct, frozen=True):
     """The policy that `sandbox.rungs` writes and the watchdog enforces. Empty: not confined."""
     wall: Enclosure | None = None
     """What is to be built around it, by the strongest means that work here; it is not started without."""
+    dial: Callable[[int], socket.socket] | None = None
+    """Connects to a port that the program listens on, in a network of its own; None: it is on the loopback of the system.
+    Raises OSError."""
 
 
 _TOO_MANY_FILES = "Too many files are open; close some, or raise the limit (`ulimit -n`)."

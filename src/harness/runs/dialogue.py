@@ -501,8 +501,10 @@ class Dialogue:
         if decided is not None:
             decided = of_plan(decided, self._approver) if relay.kind == "plan" else decided
             self._note_refusal(decided)
-            # As in the built-in loop, the log has no question then, only the answer under the id of the call.
-            self._give(replace(decided, id=relay.call_id or relay.id))
+            # As in the built-in loop, the log has no question then, only the answer under the id of the call. One of the
+            # recording is nobody's now: the person who gave it said so in another run.
+            by = "policy" if decided.by == "person" else decided.by
+            self._give(replace(decided, id=relay.call_id or relay.id, by=by))
             reply = replace(decided, id=relay.id)
             moves = self._moves(lambda: line.driver.answer(reply))
             self._do(line, moves or ())

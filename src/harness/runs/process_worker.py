@@ -395,7 +395,10 @@ def open_gateway(
         return None
     from harness.runs.run_gateway import RunGateway  # only here: most runs have none
 
-    gateway = RunGateway(launch.gateway, launch.invocation.cwd, recorder.masked_bytes, spending)
+    may_serve = launch.two_way is not None and launch.two_way.transport == "http"
+    gateway = RunGateway(
+        launch.gateway, launch.invocation.cwd, recorder.masked_bytes, spending, may_serve=may_serve
+    )
     recorder.hide(gateway.secrets)
     return gateway
 

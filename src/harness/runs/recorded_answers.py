@@ -23,8 +23,8 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError)
 
 
 class RecordedAnswers:
-    """Contract: `answer` gives each recorded answer once, and None for a question that the recording does not have. Used
-    from any thread.
+    """Contract: `answer` gives each recorded answer once, as it was given then: a program is told the reason of a person,
+    and not that of a rule. None for a question that the recording does not have. Used from any thread.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class RecordedAnswers:
                 for number, (question, reply) in enumerate(self._pairs):
                     if question.kind == relay.kind and matches(question, relay):
                         del self._pairs[number]
-                        return replace(reply, id=relay.id, by="policy")
+                        return replace(reply, id=relay.id)
         return None
 
 

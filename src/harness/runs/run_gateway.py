@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -37,10 +38,12 @@ from harness.runs.gateway_plan import GatewayPlan, filled
 from harness.runs.recorded_answers import RecordedAnswers
 from harness.runs.sealing import proxy_environment, seal_around
 from harness.sandbox.protected_paths import missing_names
+from harness.sandbox.rungs import NAMESPACES
 from harness.system.contract import system
 
 _SHORTEST_KEY = 8
 _LISTENER = "listener"
+_DIAL_S = 15.0
 TOKEN_PREFIX = "hgw-"  # noqa: S105
 """The dummy key of a run begins with it."""
 
@@ -52,8 +55,15 @@ class RunGateway:
     """
 
     def __init__(
-        self, plan: GatewayPlan, cwd: str, mask: Callable[[bytes], bytes], spending: Spending | None = None
+        self,
+        plan: GatewayPlan,
+        cwd: str,
+        mask: Callable[[bytes], bytes],
+        spending: Spending | None = None,
+        *,
+        may_serve: bool = False,
     ) -> None:
+        """`may_serve`: the program is a server, which we talk to."""
         self.inlet: CallInlet = CallInlet()
         self.played: Played | None = None
         """Of a replay."""
@@ -62,6 +72,10 @@ class RunGateway:
         """Of the run that is open; None: nothing limits it."""
         self._plan = plan
         self._cwd = cwd
+        self._may_serve = may_serve
+        self._inside: socket.socket | None = None
+        """The way into the network of a sealed program."""
+        self._dialling = threading.Lock()
         self._token = TOKEN_PREFIX + secrets.token_urlsafe(24)
         self._closers: list[Callable[[], object]] = []
         with _said_as_failed_start():
@@ -149,20 +163,46 @@ class RunGateway:
         ).start()
         own = (self.home,) if self._plan.has_own_home else (self._folder,)
         path = os.path.join(outside, _LISTENER)
+        if self._plan.seal is NAMESPACES:
+            invocation = replace(invocation, dial=self._dial)
         return seal_around(
-            self._plan.seal, self._plan.agent, invocation, port=self.port, listener_path=path, own=own
+            self._plan.seal,
+            self._plan.agent,
+            invocation,
+            port=self.port,
+            listener_path=path,
+            own=own,
+            may_serve=self._may_serve,
         )
 
     def _take_listener(self, waiting: socket.socket) -> None:
         """From the network of a sealed program: once, before the program starts."""
         try:
-            with waiting.accept()[0] as connection:
-                _, descriptors, _, _ = socket.recv_fds(connection, 16, 1)
-                for descriptor in descriptors:
-                    self._gateway.listen_on(socket.socket(fileno=descriptor))
-                connection.sendall(b"y")
+            connection = waiting.accept()[0]
         except OSError:
             return  # nothing was started
+        self._closers.append(connection.close)
+        try:
+            _, descriptors, _, _ = socket.recv_fds(connection, 16, 1)
+            for descriptor in descriptors:
+                self._gateway.listen_on(socket.socket(fileno=descriptor))
+            self._inside = connection
+            connection.sendall(b"y")
+        except OSError:
+            connection.close()
+
+    def _dial(self, port: int) -> socket.socket:
+        """A connection to a server of the sealed program. Raises OSError."""
+        with self._dialling:
+            if self._inside is None:
+                raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+            self._inside.settimeout(_DIAL_S)
+            self._inside.sendall(port.to_bytes(2, "big"))
+            answer, descriptors, _, _ = socket.recv_fds(self._inside, 4, 1)
+        if not descriptors:
+            number = int.from_bytes(answer, "big") or errno.ECONNREFUSED
+            raise OSError(number, os.strerror(number))
+        return socket.socket(fileno=descriptors[0])
 
     def take(self, handle: Callable[[RawCall | RawControl | RawEvent], object]) -> None:
         self.inlet.take(handle)

@@ -79,8 +79,11 @@ def seal_around(
     port: int,
     listener_path: str,
     own: Sequence[str],
+    may_serve: bool = False,
 ) -> Invocation:
-    """`own`: further folders that are the agent's. `listener_path`: where the gateway waits for its listener."""
+    """`own`: further folders that are the agent's. `listener_path`: where the gateway waits for its listener. `may_serve`: we
+    talk to a server that the program starts.
+    """
     cwd, env = invocation.cwd, invocation.env
     wall = agent_wall(agent, invocation.argv, cwd, env)
     user_home = os.path.realpath(os.path.expanduser("~"))
@@ -94,7 +97,7 @@ def seal_around(
     if rung is NAMESPACES:
         wall = replace(wall, network="none", listener=(listener_path, port))
     else:
-        wall = replace(wall, network="host", ports=(port,), is_sealed=True, hidden=())
+        wall = replace(wall, network="host", ports=(port,), is_sealed=True, may_serve=may_serve, hidden=())
     return replace(invocation, wall=Seal(rung=rung, wall=wall))
 
 

@@ -243,6 +243,7 @@ def _policy(
 
     writable, tcp, sockets   what `confinement` leaves; None: everything
     is_sealed                no way around `tcp` and `sockets` is left
+    may_serve                to listen on a port that the system chooses, though it is sealed
     locks, stand_ins         for `placeholders`
     view                     for `namespaces`; None: the program is started as it is
     """
@@ -255,6 +256,7 @@ def _policy(
         "stand_ins": [(guard.path, guard.stand_in) for guard in guarded] if wall.confines else [],
         "view": view,
         "is_sealed": wall.is_sealed,
+        "may_serve": wall.may_serve,
     }
     return json.dumps(policy)  # in which also a path that is not UTF-8 has a spelling
 

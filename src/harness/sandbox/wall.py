@@ -47,9 +47,12 @@ class Wall(msgspec.Struct, frozen=True, kw_only=True):
     is_sealed: bool = False
     """With `ports`: no other kind of socket, nothing that listens, and none of the calls by which a program could get around
     that."""
+    may_serve: bool = False
+    """With `is_sealed`: it may listen all the same, on a port that the system chooses."""
     listener: tuple[str, int] | None = None
     """With a network of its own: a Unix socket and a port. A socket that listens on this port inside is handed to whoever
-    listens on that one outside, before the program starts."""
+    listens on that one outside, before the program starts; who sends two bytes there later, the number of a port, gets
+    an error number of four bytes, and with 0 a connection to that port inside."""
     settings: _FolderSettings = "keep"
     """`blank`: of what is protected in the workspaces, `.git` apart, nothing is seen. Folders are empty, and what
     is written there is thrown away; files are empty, or `{}`. So no program obeys a folder's settings."""

@@ -35,7 +35,7 @@ _REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
 _RIGHTS_SINCE = {1: _WRITE_FILE | _REMOVE_AND_MAKE, 2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEVICE}
 _FILE_RIGHTS = _WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE
 TCP_SINCE = 4
-_CONNECT, _TCP_RIGHTS = 0b10, 0b11
+_BIND, _CONNECT, _TCP_RIGHTS = 0b01, 0b10, 0b11
 _SCOPES_SINCE, _SCOPES = 6, 0b11
 """Signals, and sockets with abstract names."""
 
@@ -163,7 +163,9 @@ def confine(policy: Mapping[str, Any]) -> None:
         _restrict_writing(policy["writable"], may_connect=policy["tcp"] != [])
         if os.geteuid() == 0:  # other users have none, and no new privileges means that none can be had
             drop_capabilities()
-    restrict_tcp(policy["tcp"], may_listen=not policy.get("is_sealed"))
+    restrict_tcp(
+        policy["tcp"], may_listen=not policy.get("is_sealed"), may_serve=bool(policy.get("may_serve"))
+    )
     if policy.get("is_sealed"):
         seal()
     restrict_sockets(policy["sockets"])
@@ -199,8 +201,10 @@ def _restrict_writing(paths: Sequence[str], *, may_connect: bool) -> None:
     os.close(ruleset)
 
 
-def restrict_tcp(ports: Sequence[int] | None, *, may_listen: bool = True) -> None:
-    """Connect to these ports alone, wherever they are; None: to any. Raises OSError, also for an older kernel."""
+def restrict_tcp(ports: Sequence[int] | None, *, may_listen: bool = True, may_serve: bool = False) -> None:
+    """Connect to these ports alone, wherever they are; None: to any. `may_serve`: what may not listen elsewhere may do so on
+    a port that the system chooses. Raises OSError, also for an older kernel.
+    """
     if not ports:
         return
     if (version := landlock_version()) < TCP_SINCE:
@@ -208,6 +212,8 @@ def restrict_tcp(ports: Sequence[int] | None, *, may_listen: bool = True) -> Non
     ruleset = _new_ruleset(_RulesetAttributes(0, _CONNECT if may_listen else _TCP_RIGHTS, 0), version)
     for port in ports:
         _call(_ADD_RULE, ruleset, _NET_PORT, ctypes.byref(_NetPort(_CONNECT, port)), 0)
+    if may_serve and not may_listen:
+        _call(_ADD_RULE, ruleset, _NET_PORT, ctypes.byref(_NetPort(_BIND, 0)), 0)
     _call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 

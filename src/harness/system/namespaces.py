@@ -21,6 +21,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import select
 import signal
 import socket
 import stat
@@ -116,20 +117,22 @@ def _keep(policy: Mapping[str, Any], confinement: Any, program_call: Any, watchd
     os.closerange(writer + 1, _HIGHEST_DESCRIPTOR)
     nowhere = os.open(os.devnull, os.O_RDWR)  # now: the first process is going to put another /dev there
     _enter(own_network=policy["view"]["network"] != "host")
-    if policy["view"]["listener"] is not None:
-        _hand_out_listener(*policy["view"]["listener"])
+    listener = policy["view"]["listener"]
+    outside = _hand_out_listener(*listener) if listener is not None else None
     _die_with(watchdog)
     status_reader, status_writer = os.pipe()
     first = os.fork()
     if first == 0:
         os.close(status_reader)
+        if outside is not None:
+            outside.close()
         _or_report(
             writer, lambda: _first(policy, confinement, program_call, (status_writer, writer, nowhere))
         )
     for descriptor in (writer, status_writer):
         os.close(descriptor)
     _let_go_of_files(nowhere)
-    status_bytes = os.read(status_reader, 4)
+    status_bytes = _status_of_program(status_reader, outside)
     _, status = os.waitpid(first, 0)
     _end_as(struct.unpack("i", status_bytes)[0] if len(status_bytes) == 4 else status)
 
@@ -157,16 +160,48 @@ def _enter(*, own_network: bool) -> None:
             fcntl.ioctl(handle, _SET_INTERFACE, struct.pack("16sh14x", b"lo", _IS_UP | _IS_RUNNING))
 
 
-def _hand_out_listener(path: str, port: int) -> None:
-    """A socket belongs to the network that it was made in, whoever holds it: so the outside answers in here.
+def _status_of_program(status_reader: int, outside: socket.socket | None) -> bytes:
+    """Until it ends, `outside` gets a connection to each port in here that it asks for: the program may serve on one.
+
+    Only the keeper does that: it is in this network, and the program neither sees nor reaches it.
+    """
+    poll = select.poll()
+    poll.register(status_reader, select.POLLIN)
+    if outside is not None:
+        poll.register(outside, select.POLLIN)
+    while all(descriptor != status_reader for descriptor, _ in poll.poll()):
+        assert outside is not None
+        if not _hand_out_connection(outside):
+            poll.unregister(outside)
+    return os.read(status_reader, 4)
+
+
+def _hand_out_connection(outside: socket.socket) -> bool:
+    """False: nobody asks any more."""
+    try:
+        asked = outside.recv(2)
+        if len(asked) != 2:
+            return False
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+            connection.settimeout(_HAND_OUT_S)
+            number = connection.connect_ex(("127.0.0.1", int.from_bytes(asked, "big")))
+            connection.setblocking(False)
+            answer = number.to_bytes(4, "big")
+            socket.send_fds(outside, [answer], [] if number else [connection.fileno()])
+    except OSError:
+        return False
+    return True
+
+
+def _hand_out_listener(path: str, port: int) -> socket.socket:
+    """A socket belongs to the network that it was made in, whoever holds it: so the outside answers in here. Returns the
+    way to the outside.
 
     `path` may be longer than that of a socket can be.
     """
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
-    with (
-        socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening,
-        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as outside,
-    ):
+    outside = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
         listening.bind(("127.0.0.1", port))
         listening.listen(64)
         outside.settimeout(_HAND_OUT_S)
@@ -175,6 +210,7 @@ def _hand_out_listener(path: str, port: int) -> None:
         if outside.recv(1) != b"y":
             raise OSError(errno.ECONNREFUSED, "the gateway did not take its listener")
     os.close(folder)
+    return outside
 
 
 def _die_with(parent: int) -> None:
