@@ -70,7 +70,9 @@ def test_what_a_person_refused_is_refused_in_the_replay_too(place: Place, allowe
     assert played.wait().outcome == "completed"
     assert made.exists() == allowed
     assert _outputs(again) == _outputs(events)
-    assert [event.by for event in again if isinstance(event, RelayReply)] == ["policy"]  # nobody was asked now
+    assert [event.by for event in again if isinstance(event, RelayReply)] == [
+        "policy"
+    ]  # nobody was asked now
     assert [what for call in calls_of(again) for what in call.differs] == []
 
 
@@ -134,7 +136,11 @@ def test_an_answer_is_given_once_and_to_its_own_question() -> None:
     assert answers.answer(replace(asked, kind="question")) is None
     found = answers.answer(asked)
     assert found is not None
-    assert (found.id, found.approved, found.by) == ("x", True, "person")  # some programs are told what a person says
+    assert (found.id, found.approved, found.by) == (
+        "x",
+        True,
+        "person",
+    )  # some programs are told what a person says
     assert answers.answer(asked) is None
 
 

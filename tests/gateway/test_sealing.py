@@ -223,3 +223,27 @@ def test_a_run_leaves_no_folder_behind(place: dict[str, Any], monkeypatch: pytes
     assert run.wait().outcome == "completed"
     assert made
     assert not any(map(os.path.exists, made))
+
+
+@pytest.mark.needs_linux_calls("namespaces, Landlock and seccomp")
+@pytest.mark.parametrize("rung", [NAMESPACES, LANDLOCK], ids=lambda rung: rung.name)
+def test_a_sealed_program_keeps_the_temporary_folder_of_its_own_home(
+    place: dict[str, Any], monkeypatch: pytest.MonkeyPatch, rung: Rung
+) -> None:
+    """Codex tells its model where it may write: a replay, which is sealed, must not say something else."""
+    _require(rung)
+    monkeypatch.setattr(sealing, "best_wall", lambda: rung)
+    lab: LabServer = place["lab"]
+    command = 'echo x > "$TMPDIR/made" && case "$TMPDIR" in "$HOME"/*) echo its own;; esac'
+    script = parse_script({"turns": [{"call": "run", "command": command}, {"text": "Done."}]})
+    context = LabContext(url=lab.url, home=place["home"], cwd=place["work"])
+    lab.script_run = ScriptRun(script, load_fixture("claude"), context)
+    request = Request(
+        agent="claude", prompt="Go.", cwd=place["work"], sealed="write", gateway=GatewayOptions(own_home=True)
+    )
+    outputs = [
+        event.output
+        for event in start(request, store=FileStore(place["sessions"]))
+        if isinstance(event, ToolEnd)
+    ]
+    assert outputs == ["its own\n"]

@@ -72,7 +72,7 @@ def _with_namespaces(invocation: Invocation, wall: Wall, surveyed: Survey, _temp
     return replace(
         invocation,
         wall=None,
-        env=_with_temporary(invocation.env, TEMPORARY) if wall.confines else invocation.env,
+        env=_with_temporary(invocation.env, TEMPORARY, wall) if wall.confines else invocation.env,
         confinement=_policy(wall, writable=None, locks=locks, guarded=guarded, view=view),
     )
 
@@ -117,7 +117,7 @@ def bubblewrap(program: str) -> Rung:
             invocation,
             wall=None,
             argv=argv,
-            env=_with_temporary(invocation.env, TEMPORARY),
+            env=_with_temporary(invocation.env, TEMPORARY, wall),
             confinement=_policy(wall, writable=None, locks=locks, guarded=guarded),
         )
 
@@ -154,7 +154,7 @@ def _with_landlock(invocation: Invocation, wall: Wall, surveyed: Survey, tempora
     return replace(
         invocation,
         wall=None,
-        env=_with_temporary(invocation.env, temporary),
+        env=_with_temporary(invocation.env, temporary, wall),
         confinement=_policy(wall, writable=writable),
     )
 
@@ -261,7 +261,11 @@ def _policy(
     return json.dumps(policy)  # in which also a path that is not UTF-8 has a spelling
 
 
-def _with_temporary(env: Mapping[str, str], folder: str) -> dict[str, str]:
+def _with_temporary(env: Mapping[str, str], folder: str, wall: Wall) -> dict[str, str]:
+    """One that the program may write to stays: some tell their model of it, and a replay is to say the same."""
+    given = os.path.realpath(env.get("TMPDIR") or os.sep)
+    if any(given.startswith(os.path.realpath(path) + os.sep) for path in wall.writable):
+        return dict(env)
     return {**env, "TMPDIR": folder, "TMP": folder, "TEMP": folder}
 
 
