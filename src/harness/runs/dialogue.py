@@ -50,7 +50,7 @@ from harness.runs.launch import Launch, not_found
 from harness.runs.line import Line
 from harness.runs.process_worker import HOLD_MS, LIMIT, LimitWatch, gate_of, open_gateway, spending_of
 from harness.runs.program_conversation import NO_TOOLS, ProgramConversation
-from harness.runs.questions import AskedCalls, approver_of, granted_by, of_plan, shown, tools_of
+from harness.runs.questions import AskedCalls, approver_of, granted_by, of_plan, shown, tools_of, unasked
 from harness.runs.recorder import Recorder, TranslatedRun
 from harness.runs.refusals import refusal_to_ask
 
@@ -501,10 +501,7 @@ class Dialogue:
         if decided is not None:
             decided = of_plan(decided, self._approver) if relay.kind == "plan" else decided
             self._note_refusal(decided)
-            # As in the built-in loop, the log has no question then, only the answer under the id of the call. One of the
-            # recording is nobody's now: the person who gave it said so in another run.
-            by = "policy" if decided.by == "person" else decided.by
-            self._give(replace(decided, id=relay.call_id or relay.id, by=by))
+            self._give(unasked(decided, relay.call_id or relay.id))
             reply = replace(decided, id=relay.id)
             moves = self._moves(lambda: line.driver.answer(reply))
             self._do(line, moves or ())

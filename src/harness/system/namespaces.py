@@ -179,12 +179,12 @@ def _status_of_program(status_reader: int, outside: socket.socket | None) -> byt
 def _hand_out_connection(outside: socket.socket) -> bool:
     """False: nobody asks any more."""
     try:
-        asked = outside.recv(2)
-        if len(asked) != 2:
+        port = outside.recv(2)
+        if len(port) != 2:
             return False
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
             connection.settimeout(_HAND_OUT_S)
-            number = connection.connect_ex(("127.0.0.1", int.from_bytes(asked, "big")))
+            number = connection.connect_ex(("127.0.0.1", int.from_bytes(port, "big")))
             connection.setblocking(False)
             answer = number.to_bytes(4, "big")
             socket.send_fds(outside, [answer], [] if number else [connection.fileno()])
