@@ -321,7 +321,7 @@ def test_what_the_subject_does_not_show_is_listed() -> None:
     given = {"command": "make", "workdir": "../other", "timeout": 99, "description": "build it"}
     asked = Relay(id="q", call_id="c", tool_name="bash", input=given, category="execute")
     ask = ask_of(asked, cwd="/w/shop", project="p")
-    assert (ask.subject, ask.cwd) == ("make", "/w/shop")
+    assert (ask.subject, ask.cwd) == ("make", "/w/shop/../other")
     assert ask.more == (("workdir", "../other"), ("timeout", "99"))
     call = ToolStart(call_id="c", tool_name="bash", operations=[Command(command="make", cwd="/w/other")])
     ask = ask_of(asked, call, cwd="/w/shop", project="p")

@@ -27,6 +27,7 @@ _UNLIMITED = 10**9
 _LONGEST_TITLE = 120
 _PATHS = ("file_path", "filePath", "path", "notebook_path", "target_file", "absolute_path")
 _COMMANDS = ("command", "cmd", "script")
+_DIRECTORIES = ("workdir", "cwd", "directory")
 _NEW_TEXTS = ("content", "new_string", "newString", "file_text", "new_str", "edits", "contents")
 _TEXTS = (*_NEW_TEXTS, "old_string", "oldString", "old_str", "changes", "patch", "diff")
 _WORDS_OF_AGENT = ("description", "explanation", "justification", "reason", "title")
@@ -169,7 +170,7 @@ def derived_operations(relay: Relay) -> list[Operation]:
     if not isinstance(arguments, dict):
         return []
     if command := _text_at(arguments, _COMMANDS):
-        return [Command(command=command)]
+        return [Command(command=command, cwd=_text_at(arguments, _DIRECTORIES))]
     if path := _text_at(arguments, _PATHS):
         is_written = relay.category == "edit" or any(name in arguments for name in _NEW_TEXTS)
         return [Write(path=path) if is_written else Read(path=path)]
@@ -300,7 +301,9 @@ def _alike(relay: Relay, operations: Sequence[Operation], project: str) -> str:
 
 
 def _directory(operations: Sequence[Operation], cwd: str) -> str:
-    """As the agent's own translator says: an argument of that name may have no effect."""
+    """As the agent's own translator says, to which an argument of that name may have no effect; else as the call says,
+    and that argument is shown with the others.
+    """
     if not operations or not isinstance(operations[0], Command):
         return ""
     folder = operations[0].cwd
