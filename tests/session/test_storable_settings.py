@@ -19,10 +19,10 @@ from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
 from harness.session.agent_driver import NativeDriver
 from harness.session.config import BackingAgent, Mode, Subagent
+from harness.session.drivers import Drivers
 from harness.session.harness import Harness
 from harness.session.memory.config import Memory
 from harness.session.open_thread import OpenThread
-from harness.session.session_core import SessionCore
 from harness.session.thread_fold import ThreadFold
 from harness_kit import Model, StoreMaker, call, log_of, make, opened, run, storage
 from running_kit import in_loop
@@ -219,7 +219,7 @@ def test_a_thread_is_free_after_its_release_whatever_fails(
                 assert harness.session.internals.driver
                 monkeypatch.setattr(NativeDriver, "close", fail)
             elif what == "drivers":
-                monkeypatch.setattr(SessionCore, "close_drivers", fail)
+                monkeypatch.setattr(Drivers, "close", fail)
             else:
                 close = OpenThread.close
                 monkeypatch.setattr(OpenThread, "close", lambda bound: (close(bound), fail())[0])

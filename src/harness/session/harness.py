@@ -21,7 +21,6 @@ from harness.contracts.request import GatewayOptions, Limits
 from harness.errors import UsageError
 from harness.folds.session.events import HarnessThread, SessionEvent
 from harness.log.store import Store
-from harness.session.approvals import StreamState
 from harness.session.catalogue import CustomCatalogue, ModelCatalogue
 from harness.session.checks import checked, checked_limits
 from harness.session.config import (
@@ -44,6 +43,7 @@ from harness.session.notifications import EVERY_MS, dispatch
 from harness.session.open_thread import known_thread
 from harness.session.permissions import CategoryResolver
 from harness.session.public_side import public
+from harness.session.run_state import StreamState
 from harness.session.services import (
     AvailableModel,
     Browser,

@@ -232,7 +232,7 @@ class CommandDriver:
                 self._tools.end()
             for steering in reversed(run.untaken):
                 session.runs.requeue(UserMessage(text=steering.text, id=steering.id))
-            session.forget_conversations()
+            session.drivers.forget_conversations()
 
     def _with_tools(self, request: Request, run_id: str) -> Request:
         if self._tools is not None:

@@ -590,7 +590,7 @@ class Runs:
         elif opening is not None:
             events.append(opening)
         session.append_all([*events, *rest], request.run_id)
-        session.forget_conversations()  # they do not contain this run
+        session.drivers.forget_conversations()  # they do not contain this run
 
     def _set_queue(self, pending: list[Any], taken_by: str = "") -> None:
         self._session.append(FollowUpsChanged(pending=pending, taken_by=taken_by))

@@ -11,11 +11,12 @@ from harness.folds.session.encoding import to_wire
 from harness.folds.session.events import TokenUsage
 from harness.folds.session.usage import NOTHING_USED, read_usage, usage_of
 from harness.log.hub import Hub
-from harness.session.approvals import Approvals, FollowUps, RunState, StreamState, Suspensions
+from harness.session.approvals import Approvals, Suspensions
 from harness.session.bus import Bus
 from harness.session.config import BackingAgent, CommandAgent
 from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
 from harness.session.public_side import public
+from harness.session.run_state import FollowUps, RunState, StreamState
 from harness.session.services import Workspace
 from harness.session.session_core import Identity, SessionCore
 from harness.session.session_methods import SessionMethods

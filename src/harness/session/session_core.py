@@ -22,15 +22,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.native.loop.conversation import AgentConversation
 from harness.native.loop.event_redactor import EventRedactor
 from harness.session.agent_driver import AgentDriver, NativeDriver
-from harness.session.approvals import (
-    Approvals,
-    FollowUps,
-    RunState,
-    SessionAnswers,
-    SessionDisplay,
-    StreamState,
-    Suspensions,
-)
+from harness.session.approvals import Approvals, SessionAnswers, Suspensions
 from harness.session.bus import Bus
 from harness.session.config import (
     REQUEST_KEY,
@@ -40,6 +32,7 @@ from harness.session.config import (
     check_event,
     described,
 )
+from harness.session.drivers import Drivers
 from harness.session.modes import Choices, MemoryRoles, ModelSelection, ModeSelection, SubagentSettings
 from harness.session.notifications import InboxDelivery
 from harness.session.open_thread import OpenThread
@@ -47,6 +40,7 @@ from harness.session.parking import Parking
 from harness.session.permissions import SessionPermissions
 from harness.session.public_side import public
 from harness.session.run_hooks import QUIET, RunHooks
+from harness.session.run_state import FollowUps, RunState, SessionDisplay, StreamState
 from harness.session.runs import Runs
 from harness.session.services import Workspace
 from harness.session.session_host import SessionHost
@@ -170,15 +164,16 @@ class SessionCore:
         self.cwd = cwd
         self.identity: Identity = Identity(resource_id, session_id)
         self._redactor = EventRedactor(harness.secrets) if harness.secrets is not None else None
-        self.answers: SessionAnswers = SessionAnswers(self)
+        self.answers: SessionAnswers = SessionAnswers(
+            lambda: self.runs.relays, lambda: self.approval, lambda: self.suspensions
+        )
         self.bus: Bus = Bus(
             self._notice,
             self._note_activity,
             quiet=QUIET if harness.pubsub is None else (),
             answers=self.answers,
         )
-        self._drivers: list[tuple[BackingAgent | CommandAgent, AgentDriver]] = []
-        self._making_driver = threading.Lock()
+        self.drivers: Drivers = Drivers(self._new_driver)
         self._workspace: Workspace | None = None
         """The workspace that a factory made for this session."""
         self.thread: Threads = Threads(self)
@@ -200,20 +195,44 @@ class SessionCore:
         self.permissions: SessionPermissions = SessionPermissions(self.state, harness.category_resolver)
         self.permissions.work_in(self.working_directory, harness.environ)
         self.runs: Runs = Runs(self)
-        self.parking: Parking = Parking(
+        self.parking: Parking = self._new_parking()
+        self.host: SessionHost = SessionHost(self)
+        self.hooks: RunHooks = RunHooks(self)
+        self.approval: Approvals = Approvals(
+            self.runs, self.bus, self.permissions, self.answers, driver=lambda: self.driver
+        )
+        self.suspensions: Suspensions = Suspensions(
+            self.runs, self.bus, self.answers, self.hooks.plan_approved
+        )
+        self.follow_ups: FollowUps = FollowUps(self.runs)
+        self.run: RunState = self._new_run_state()
+        self.stream: StreamState = self._new_stream()
+        self.display_state: SessionDisplay = SessionDisplay(self.bus)
+
+    def _new_parking(self) -> Parking:
+        return Parking(
             facts=lambda: self.bus.fold.facts.limits,
             is_free=lambda: not self.runs.is_busy and not self.bus.fold.facts.relays,
             append=self.append,
             send=lambda text, message_id: self.runs.send(UserMessage(text=text, id=message_id)),
         )
-        self.approval: Approvals = Approvals(self)
-        self.suspensions: Suspensions = Suspensions(self)
-        self.follow_ups: FollowUps = FollowUps(self.runs)
-        self.run: RunState = RunState(self)
-        self.stream: StreamState = StreamState(self)
-        self.display_state: SessionDisplay = SessionDisplay(self.bus)
-        self.host: SessionHost = SessionHost(self)
-        self.hooks: RunHooks = RunHooks(self)
+
+    def _new_run_state(self) -> RunState:
+        return RunState(
+            self.runs,
+            self.bus,
+            self.parking,
+            trace_id=lambda: self.hooks.trace_id,
+            background=self.drivers.background,
+        )
+
+    def _new_stream(self) -> StreamState:
+        return StreamState(
+            self.runs,
+            self.bus,
+            thread_id=self.thread.get_id,
+            whose=lambda: f"{self.agent.name}:{self.identity.get_resource_id()}",
+        )
 
     # The log and its listeners
 
@@ -228,7 +247,7 @@ class SessionCore:
         return self.append_all([event])[-1]
 
     def append_all(self, events: Sequence[Event], run_id: str = "") -> Sequence[Event]:
-        self._flush()
+        self.drivers.flush()
         self.bus.deliver()  # the fold knows the open run only from delivered events
         if self.bus.fold.next_seq == self.hub.next_seq:  # else the queue before these is not known
             events = [self._briefly(event) for event in events]
@@ -270,14 +289,8 @@ class SessionCore:
 
     @property
     def driver(self) -> AgentDriver:
-        agent = self.agent
-        with self._making_driver:  # other threads ask what the agent can do
-            for known, driver in self._drivers:
-                if known == agent or (isinstance(known, BackingAgent) and isinstance(agent, BackingAgent)):
-                    return driver
-            made = self._new_driver(agent)
-            self._drivers.append((agent, made))
-        return made
+        """That of the agent that works now."""
+        return self.drivers.of(self.agent)
 
     def _new_driver(self, agent: BackingAgent | CommandAgent) -> AgentDriver:
         if not isinstance(agent, CommandAgent):
@@ -329,9 +342,9 @@ class SessionCore:
     def use(self, opened: OpenThread) -> None:
         """Follow another thread from now on."""
         self.parking.leave()
-        self._flush()
+        self.drivers.flush()
         self.bus.deliver()
-        self.forget_conversations()
+        self.drivers.forget_conversations()
         self.thread.current = opened
         was_running = self.bus.fold.tree.open_top is not None
         self.bus.attach(opened.hub, opened.cursor, opened.fold)
@@ -342,14 +355,14 @@ class SessionCore:
 
     def use_no_thread(self) -> None:
         self.parking.leave()
-        self.forget_conversations()
+        self.drivers.forget_conversations()
         self._loose = self._new_loose()
         self.bus.attach(self._loose, 0, ThreadFold(), wakes=False)
         self.bus.fold.knows(self.state.stored())
 
     async def after_run(self) -> None:
         """Save memory, metadata, usage and snapshot after a run."""
-        self._flush()
+        self.drivers.flush()
         self.bus.deliver()
         await self.hooks.memory.after_run()
         opened = self.thread.current
@@ -414,31 +427,6 @@ class SessionCore:
         if not metadata.activity:
             metadata.outcome = facts.last_outcome
         opened.save()
-
-    def _flush(self) -> None:
-        """Write events that a loop still buffers to the log."""
-        for _, driver in self._drivers:
-            if isinstance(driver, NativeDriver):
-                driver.flush()
-
-    @property
-    def background(self) -> list[str]:
-        """The commands of the built-in loop that go on in the background."""
-        own = [driver for _, driver in self._drivers if isinstance(driver, NativeDriver)]
-        return [command for driver in own for command in driver.background]
-
-    async def close_drivers(self) -> None:
-        """The thread is left: end what lasts from one run to the next."""
-        for _, driver in self._drivers:
-            try:
-                await driver.close()
-            except Exception:  # the others are closed all the same
-                _logger.exception("a driver of %s could not be closed", driver.agent_name)
-
-    def forget_conversations(self) -> None:
-        for _, driver in self._drivers:
-            if isinstance(driver, NativeDriver):
-                driver.forget()
 
     def _new_loose(self) -> Hub:
         store, log_id = MemoryStore(), new_run_id(self.harness.clock())

@@ -21,10 +21,10 @@ from harness.session.state import SessionState, State
 from harness.session.user_message import UserMessage
 
 if TYPE_CHECKING:
-    from harness.session.approvals import SessionDisplay
     from harness.session.bus import Listener
     from harness.session.goals import Goals
     from harness.session.permissions import SessionPermissions
+    from harness.session.run_state import SessionDisplay
     from harness.session.session_core import SessionCore
 
 

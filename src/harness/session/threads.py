@@ -380,7 +380,7 @@ class Threads:
         """Close the thread and release its lock, whatever fails."""
         try:
             try:
-                await self._session.close_drivers()
+                await self._session.drivers.close()
             finally:
                 opened.close()
         except Exception:
