@@ -265,17 +265,7 @@ def restrict_sockets(families: Sequence[int] | None) -> None:
     if machine is None:
         raise OSError(errno.ENOSYS, "sockets cannot be refused on this machine")
     architecture, socket, foreign_from = machine
-    code = [
-        Instruction(_LOAD, 0, 0, _ARCHITECTURE_AT),
-        Instruction(_EQUAL, 1, 0, architecture),
-        Instruction(_RETURN, 0, 0, _KILL),
-        Instruction(_LOAD, 0, 0, _NUMBER_AT),
-    ]
-    if foreign_from:
-        code += [
-            Instruction(_AT_LEAST, 0, 1, foreign_from),
-            Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
-        ]
+    code = _with_number(architecture, foreign_from)
     code += [
         Instruction(_EQUAL, 0, 1, _IO_URING_SETUP),
         Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
@@ -296,17 +286,7 @@ def seal() -> None:
         raise OSError(errno.ENOSYS, "system calls cannot be refused on this machine")
     architecture, socket, foreign_from = _MACHINES[machine]
     numbers = _CALLS[machine == "x86_64"]
-    code = [
-        Instruction(_LOAD, 0, 0, _ARCHITECTURE_AT),
-        Instruction(_EQUAL, 1, 0, architecture),
-        Instruction(_RETURN, 0, 0, _KILL),
-        Instruction(_LOAD, 0, 0, _NUMBER_AT),
-    ]
-    if foreign_from:
-        code += [
-            Instruction(_AT_LEAST, 0, 1, foreign_from),
-            Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
-        ]
+    code = _with_number(architecture, foreign_from)
     for name, number in numbers.items():
         if name not in _WITH_FLAGS:
             code += [Instruction(_EQUAL, 0, 1, number), Instruction(_RETURN, 0, 0, _REFUSE | errno.EPERM)]
@@ -337,6 +317,22 @@ def seal() -> None:
         Instruction(_RETURN, 0, 0, _REFUSE | errno.EACCES),
     ]
     install_filter(code)
+
+
+def _with_number(architecture: int, foreign_from: int) -> list[Instruction]:
+    """The beginning of a filter: a call for another machine does not pass, and the number of any other is loaded."""
+    code = [
+        Instruction(_LOAD, 0, 0, _ARCHITECTURE_AT),
+        Instruction(_EQUAL, 1, 0, architecture),
+        Instruction(_RETURN, 0, 0, _KILL),
+        Instruction(_LOAD, 0, 0, _NUMBER_AT),
+    ]
+    if foreign_from:
+        code += [
+            Instruction(_AT_LEAST, 0, 1, foreign_from),
+            Instruction(_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
+        ]
+    return code
 
 
 def forbid_new_privileges() -> None:
