@@ -365,32 +365,27 @@ _ORACLES = (
         "test_mcp_conformance",
     ),
 )
-_OF_EACH_AGENT = re.compile(r"^MOST_LOGS = (\d+)$", re.MULTILINE)
 
 
 def format_table() -> str:
     """What each format is held against: the package, its version, and how many recordings."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     node = (ROOT / "web" / "package.json").read_text(encoding="utf-8")
-    agents = [
-        len(list(one.glob("*/*/events.ndjson"))) for one in sorted((ROOT / "tests" / "agents").iterdir())
-    ]
     two_way = ROOT / "tests" / "recordings" / "two-way"
     held = (
         path
         for one in ("acp*", "claude", "codex-app-server", "pi-rpc")
         for path in two_way.glob(f"{one}/*/*.gz")
     )
-    live = sum("same-script" not in path.name for path in held)
+    golden = (ROOT / "tests" / "agents").glob("*/*/*/events.ndjson")
+    recorded = sum(1 for _ in golden) + sum("same-script" not in path.name for path in held)
     rows = ["| format | what | official package | version | recordings | test |", "|---" * 6 + "|"]
     for name, what, index, package, test in _ORACLES:
         pattern = rf"^{re.escape(package)}==(\S+)" if index == _PIP else rf'"{re.escape(package)}": "([^"]+)"'
         version = re.search(pattern, lock if index == _PIP else node, re.MULTILINE)
         assert version is not None, package
         (path,) = (ROOT / "tests").glob(f"*/{test}.py")
-        limit = _OF_EACH_AGENT.search(path.read_text(encoding="utf-8"))
-        count = sum(min(one, int(limit[1])) if limit else one for one in agents) + (0 if limit else live)
-        logs = f"{count:,}" if path.parent.name == "views" else "live"
+        logs = f"{recorded:,}" if path.parent.name == "views" else "live"
         rows.append(f"| {name} | {what} | {index} `{package}` | {version[1]} | {logs} | `{test}.py` |")
     return "\n".join(rows)
 
