@@ -167,7 +167,7 @@ def test_hidden_files_come_after_the_agent(tmp_path: Path) -> None:
 
 
 LOOKS = """
-cat {copy} {original} {other} > seen.txt 2>&1; echo forged > {copy}; ls -A {fleet} {work} >> seen.txt;
+cat {copy} {original} {other} {logs} > seen.txt 2>&1; echo forged > {copy}; ls -A {fleet} {work} >> seen.txt;
 echo "$HOME" >> seen.txt; ls -A "$HOME" >> seen.txt; git config user.name >> seen.txt; echo ok > "$HOME/kept"
 """
 
@@ -185,10 +185,13 @@ def test_an_agent_sees_neither_hidden_files_nor_what_others_do(tmp_path: Path, a
     shutil.rmtree(fleet_folder)
     other.mkdir(parents=True)
     (other / "solution").write_text("of another")
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions/other.ndjson").write_text("what another has written")
     looks = LOOKS.format(
         copy=fleet_folder / "tasks" / digest / "file-0",
         original=hidden,
         other=other / "solution",
+        logs=tmp_path / "sessions/other.ndjson",
         fleet=fleet_folder,
         work=tmp_path / ".harness-work/small",
     ).replace("\n", " ")
@@ -207,7 +210,7 @@ def test_an_agent_sees_neither_hidden_files_nor_what_others_do(tmp_path: Path, a
     assert result.passed, result
     assert "seen.txt" in seen
     assert "answer" not in seen
-    assert "of another" not in seen
+    assert "another" not in seen
     assert "plan.json" not in seen
     assert "+Harness" in seen, seen
     assert hidden.read_text() == "exit 0 # the answer\n"

@@ -10,6 +10,7 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
+from harness.approvals.work_folder import is_below
 from harness.config import data_directory
 from harness.errors import LogLocked, StoreError, UnknownSession, UsageError
 from harness.fleet.plans import plan as plans
@@ -25,6 +26,7 @@ from harness.log.private_files import make_private_directory, replace_private
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
 from harness.log.stores.open_store import open_store
+from harness.undo.store import undo_directory
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LOG_ID = "fleet"
@@ -99,9 +101,13 @@ class Fleet:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """What no agent may look at: hidden files, results, and what others do."""
+        """What no agent may look at: hidden files, results, and what others do and did, which their logs and the states of
+        their files say too. No folder that has the fleet in it, where other things are that agents need.
+        """
         work = os.path.join(os.path.dirname(self.directory), WORK_FOLDER)
-        return (self.directory, work, *self.plan.hidden)
+        logs = self.sessions.directory if isinstance(self.sessions, FileStore) else ""
+        others = [path for path in (logs, undo_directory()) if path and not is_below(self.directory, path)]
+        return (self.directory, work, *others, *self.plan.hidden)
 
     def base(self, case_id: str) -> str:
         """What is remembered of a workspace, for its patch."""

@@ -95,6 +95,8 @@ IMAGE = '[environment]\ndocker_image = "x:1"\n'
         (f"{IMAGE}gpus = 4\n", "GPUs"),
         (f"{IMAGE}mcp_servers = [{{ name = 'x' }}]\n", "MCP servers"),
         (f"{IMAGE}healthcheck = {{ command = 'x' }}\n", "health check"),
+        (f"{IMAGE}privileged = true\n", "not known here .`privileged`"),
+        (f"{IMAGE}volumes = ['/data:/data']\n", "not known here .`volumes`"),
         (f"{IMAGE}network_mode = 'allowlist'\n", "a network that is limited"),
         (f"{IMAGE}[agent]\nallowed_hosts = ['a.example']\n", "some hosts alone"),
         (f"{IMAGE}[verifier]\nnetwork_mode = 'allowlist'\n", "a network that is limited"),

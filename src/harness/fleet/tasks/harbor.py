@@ -26,6 +26,13 @@ _REFUSED: dict[str, str] = {
     "skills_dir": "skills of its own",
 }
 """What an environment may demand that is not kept here."""
+_KEPT = frozenset(
+    {
+        *("docker_image", "env", "workdir", "cpus", "memory_mb", "memory", "os", "storage", *_ABOUT),
+        *("allow_internet", "network_mode", "allowed_hosts"),
+    }
+)
+"""What an environment may say. Anything else that it demands would be left out without a word."""
 _NO_NETWORK, _ANY_NETWORK = ("no-network", "none"), ("", "public", "default", "bridge")
 _COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])I?B?", re.IGNORECASE)
@@ -85,6 +92,8 @@ def _refusal(folder: str, about: dict[str, Any], *, has_container: bool) -> str:
     for name, what in _REFUSED.items():
         if environment.get(name) or about.get(name):
             return f"it needs {what} (`{name}`)"
+    if unknown := sorted(name for name, value in environment.items() if value and name not in _KEPT):
+        return f"it demands something of its environment that is not known here (`{unknown[0]}`)"
     if verifier.get("environment") or verifier.get("environment_mode") == "separate":
         return "its check needs an environment of its own"
     if text_of(environment.get("os")) not in {"", "linux"}:
