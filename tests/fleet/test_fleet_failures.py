@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.events import Error, Event, Message, Result
+from harness.events import Error, Event, Message, Result, ToolStart, Warning
+from harness.events.run import Outcome
 from harness.fleet.failures import fault_of
 from harness.fleet.records.attempt import Attempt, retries_used
-from harness.folds.provider_trouble import trouble_of
+from harness.folds.provider_trouble import ProviderTrouble, refused_at_end, trouble_of
 from harness.formats.limit_words import end_of_limit
 from harness.log import codec
 
@@ -54,6 +55,32 @@ def test_the_fault_of_a_recorded_run(name: str, fault: str) -> None:
     events, result = _recorded(name)
     assert result.outcome == "failed"
     assert fault_of(result, trouble_of(events, result, NOW)) == fault
+
+
+@pytest.mark.parametrize(
+    ("message", "fault"),
+    [
+        ("a request to the model failed (429 Rate limit reached); attempt 9 of 10", "rate_limited"),
+        ("500 Internal Server Error, trying again", "provider_failed"),
+        ("the tool is tried again", ""),
+    ],
+)
+@pytest.mark.parametrize("outcome", ["failed", "timed_out", "stalled"])
+def test_a_run_that_ends_while_its_model_is_refused_says_nothing_about_the_agent(
+    message: str, fault: str, outcome: Outcome
+) -> None:
+    result, none = Result(success=False, outcome=outcome), ProviderTrouble()
+    retry = Warning(message=message, code="retry")
+    prompt, answer = Message(role="user", text="Go."), Message(role="assistant", text="Well.")
+    assert fault_of(result, none, refused_at_end([answer, retry, prompt])) == fault
+    assert fault_of(result, none, refused_at_end([retry, answer])) == ""
+    assert fault_of(result, none, refused_at_end([retry, ToolStart(call_id="1", tool_name="sh")])) == ""
+    assert fault_of(Result(success=True, outcome="completed"), none, refused_at_end([retry])) == ""
+
+
+def test_an_agent_that_was_killed_while_it_waited_for_its_provider_has_not_failed() -> None:
+    events, result = _recorded("kimi/2.1.0/error-429")
+    assert fault_of(result, trouble_of(events, result, NOW), refused_at_end(events)) == "rate_limited"
 
 
 def test_what_an_agent_says_is_not_believed() -> None:

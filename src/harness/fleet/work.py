@@ -26,10 +26,12 @@ from harness.events import (
     Error,
     Event,
     Info,
+    Message,
     Result,
     Resumed,
     SessionStart,
     Suspended,
+    ToolStart,
     Usage,
     UsageDelta,
     Warning,
@@ -43,7 +45,7 @@ from harness.fleet.records.attempt import Attempt, CaseProgress, Fault
 from harness.fleet.scores import Verdict, is_solved, scores_of
 from harness.fleet.step import CommandResult, StepStopped, run_step
 from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed, remove
-from harness.folds.provider_trouble import ProviderTrouble, trouble_of
+from harness.folds.provider_trouble import ProviderTrouble, refused_at_end, trouble_of
 from harness.log.ids import is_log_id
 from harness.log.store import Metadata, read_all
 from harness.runs.run import Run, start
@@ -56,7 +58,7 @@ BUSY = 75
 NO_RESULT = 76
 """The exit code when the attempt ended without a result."""
 _LOOK_AGAIN_MS = 300_000
-_COUNTED = (UsageDelta, SessionStart, Result, Suspended, Resumed, Info, Warning, Error)
+_COUNTED = (UsageDelta, SessionStart, Result, Suspended, Resumed, Info, Warning, Error, Message, ToolStart)
 """What the cost of a run, and the reason it failed, are read from."""
 
 
@@ -227,16 +229,17 @@ class _Worker:
         if self._workspace.container is not None and result.outcome != "completed":
             self._workspace.container.end_processes()
         trouble = trouble_of(counted, result, datetime.now().astimezone())
+        refused = refused_at_end(counted)
         self._attempt = replace(
             _with_cost(self._fleet, self._attempt, counted),
             log_id=run.log_id,
             outcome=result.outcome,
-            was_limited=trouble.is_limit,
+            was_limited=trouble.is_limit or refused in {"window", "throttle"},
             limited_until_ms=_limited_until_ms(trouble),
             run_s=round(time.monotonic() - began, 3),
         )
         is_cut_off = self._stop.is_requested or _is_at_limit(counted)
-        fault: Fault = "interrupted" if is_cut_off else fault_of(result, trouble)
+        fault: Fault = "interrupted" if is_cut_off else fault_of(result, trouble, refused)
         reason = _last_error(counted) or result.text[:500]
         if fault:
             self._fail(fault, reason)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.events import Error, Event, Result, Warning
+from harness.events import Error, Event, Message, ReasoningDelta, Result, TextDelta, ToolStart, Warning
 from harness.formats.limit_words import end_of_limit
 
 Trouble: TypeAlias = Literal["", "window", "throttle", "outage"]
@@ -18,6 +18,8 @@ Trouble: TypeAlias = Literal["", "window", "throttle", "outage"]
 
 _OF_THE_PROCESS = frozenset(("process_error", "missing_end", "stderr"))
 """Errors that quote what a program wrote before it ended; only words that mean nothing else count there."""
+_ANSWERED = (Message, TextDelta, ReasoningDelta, ToolStart)
+"""What a model's answer is seen by."""
 _KILLED = re.compile(r"ended by SIG|\(signal \d+\)")
 _CODES: dict[Trouble, re.Pattern[str]] = {
     "window": re.compile(
@@ -79,6 +81,20 @@ def trouble_of(events: Iterable[Event], result: Result, now: datetime) -> Provid
     kind: Trouble = next((one for one in _WORDS if one in kinds), "")
     until = _until(errors, now) if kind in {"window", "throttle"} else None
     return ProviderTrouble(kind, None if until is None else int(until.timestamp() * 1000))
+
+
+def refused_at_end(events: Iterable[Event]) -> Trouble:
+    """Why the run was still asking its model again when it ended; empty: it was not, or it is not known why.
+
+    An agent that waits and tries again reports no error: it is ended at its time limit, or killed.
+    """
+    refusal: Trouble = ""
+    for event in events:
+        if isinstance(event, Warning) and event.code == "retry":
+            refusal = _kind("retry", event.message) or refusal
+        elif isinstance(event, _ANSWERED) and getattr(event, "role", "assistant") == "assistant":
+            refusal = ""
+    return refusal
 
 
 def _kind(code: str, message: str) -> Trouble:
