@@ -198,4 +198,18 @@ def test_a_file_with_another_name_is_a_rename_and_files_of_commands_are_counted(
     file = listed["new.txt"]
     assert "old.txt" not in listed
     assert (file.change, file.old_path, file.added, file.removed) == ("R", "old.txt", 1, 1)
-    assert agent.review().listing("conversation").more_files == 2
+    assert agent.review().listing("conversation").more_files == 1
+
+
+def test_a_file_that_only_has_another_name_is_listed_counted_once_and_in_the_patch(folder: Path) -> None:
+    write(folder, {"old.txt": "one\ntwo\n"})
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "one more")
+    agent = agent_in(folder)
+    git(folder, "mv", "old.txt", "new.txt")
+    listed = {file.path: file for file in agent.review().listing("uncommitted").files}
+    file = listed["new.txt"]
+    assert "old.txt" not in listed
+    assert (file.change, file.old_path, file.added, file.removed) == ("R", "old.txt", 0, 0)
+    assert agent.review().listing("conversation").more_files == 1
+    assert "rename from old.txt\nrename to new.txt\n" in agent.review().patch("uncommitted")[0]
