@@ -289,22 +289,23 @@ def _restrict(layer: Layer, own: Settings) -> None:
 
 def _nearest(directory: str, name: str) -> str:
     """The file in this directory or the closest one above it."""
-    directory = os.path.abspath(directory)
-    while True:
-        path = os.path.join(directory, name)
+    directory = os.path.abspath(directory).rstrip(os.sep)
+    end = len(directory)
+    while end >= 0:
+        path = f"{directory[:end]}{os.sep}{name}"
         if os.path.isfile(path):
             return path
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return ""
-        directory = parent
+        end = directory.rfind(os.sep, 0, end)
+    return ""
+
+
+_WITH_VARIABLE = tuple(setting for setting in TABLE if setting.environment)
 
 
 def _from_environment(environ: Mapping[str, str]) -> Layer:
     layer = Layer("", "", {}, [], {})
-    for setting in TABLE:
-        text = environ.get(setting.environment, "") if setting.environment else ""
-        if text:
+    for setting in _WITH_VARIABLE:
+        if text := environ.get(setting.environment, ""):
             _take(layer, setting.key, KINDS[setting.kind].parse(text), setting)
     return layer
 

@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TypeAlias
 
 MOST_BUFFERS = 1000
 """How many one write may be made of; the kernel's own limit is 1,024."""
@@ -45,6 +46,15 @@ def open_private(path: str, flags: int) -> int:
     return fd
 
 
+FileMark: TypeAlias = tuple[int, int, int]
+"""A file that was replaced by another one, or changed, has another mark."""
+
+
+def mark_of(status: os.stat_result) -> FileMark:
+    """Of a file as it is now."""
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def lock_alone(fd: int) -> None:
     """Hold a file's lock, which the system frees with the process. Raises BlockingIOError: another one writes it.
 
@@ -60,13 +70,14 @@ def lock_alone(fd: int) -> None:
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def replace_private(path: str, data: bytes) -> None:
-    """Replace a file's content atomically: a reader sees the old or the new one, never a part."""
+def replace_private(path: str, data: bytes) -> FileMark:
+    """Replace a file's content atomically: a reader sees the old or the new one, never a part. Returns its mark."""
     temporary = f"{path}.{os.getpid()}.new"
     fd = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         try:
             append_all(fd, (data,))
+            mark = mark_of(os.fstat(fd))
         finally:
             os.close(fd)
         os.replace(temporary, path)
@@ -74,6 +85,7 @@ def replace_private(path: str, data: bytes) -> None:
         with suppress(OSError):
             os.unlink(temporary)  # a full disk needs the space
         raise
+    return mark
 
 
 def append_all(fd: int, buffers: Sequence[bytes]) -> int:

@@ -42,6 +42,12 @@ class OpenThread:
         self._secrets = secrets
         self._snapshot_seq, self._snapshot_bytes = 0, 0
         """Sequence number and size of the last snapshot that was saved here."""
+        self.is_saved: bool = True
+        """Whether the metadata could be saved when that was last tried."""
+        self.last_summary: tuple[str, str, Any] | None = None
+        """What the metadata were given when the last run ended: outcome, first message and usage."""
+        self.agent_sessions: dict[str, str] = {}
+        """What agents call their sessions, as the metadata have it."""
 
     @property
     def id(self) -> str:
@@ -68,10 +74,16 @@ class OpenThread:
         UsageError for values that no store can hold.
         """
         before = self.metadata.settings
-        settings = {key: value for key, value in {**before, **changes}.items() if value is not None}
-        self.metadata.settings = storable_settings(settings, self._secrets)
+        self.change_settings(changes)
         if not self.save():
             self.metadata.settings = before
+
+    def change_settings(self, changes: dict[str, Any]) -> None:
+        """The same, and leave the saving to the caller."""
+        settings = {**self.metadata.settings, **changes}
+        self.metadata.settings = storable_settings(
+            {key: value for key, value in settings.items() if value is not None}, self._secrets
+        )
 
     def save(self) -> bool:
         """Save the metadata; False if that failed. Tags are given from outside, and are kept as they are there."""
@@ -82,8 +94,10 @@ class OpenThread:
             self.store.save_metadata(self.metadata)
         except (HarnessError, OSError):
             _logger.warning("the metadata of thread %s could not be saved", self.id, exc_info=True)
-            return False
-        return True
+            self.is_saved = False
+        else:
+            self.is_saved = True
+        return self.is_saved
 
     def storable_title(self, title: str) -> str:
         return storable_text(title, self._secrets)

@@ -73,6 +73,7 @@ def state_signals(
     return [signal for signal in signals if signal is not None]
 
 
+_NOTED: frozenset[type[Event]] = frozenset((SessionStart, Resumed, Result, Message, Signal))
 QUIET: frozenset[type[Event]] = frozenset((TextDelta, ReasoningDelta, ToolInputDelta, ToolProgress))
 """Streamed deltas, of which there are many: the hooks do nothing with them except publish them."""
 
@@ -177,6 +178,14 @@ class RunHooks:
 
     def notice(self, event: Event) -> None:
         """Called with every logged event."""
+        if type(event) in _NOTED:
+            self._take(event)
+        self.memory.feed(event)
+        pubsub = self._session.harness.pubsub
+        if pubsub is not None and (thread_id := self._session.thread.get_id()):
+            pubsub.publish(f"{self._session.harness.id}/{thread_id}", encode(event))
+
+    def _take(self, event: Event) -> None:
         session = self._session
         run = session.bus.fold.tree.feed(event)
         if isinstance(event, SessionStart) and not run.depth:
@@ -193,9 +202,6 @@ class RunHooks:
         elif (text := user_text(event)) and event.run_id == session.bus.fold.facts.open_run:
             self.last_message = text
             self.first_message = self.first_message or text[:500]
-        self.memory.feed(event)
-        if session.harness.pubsub is not None and (thread_id := session.thread.get_id()):
-            session.harness.pubsub.publish(f"{session.harness.id}/{thread_id}", encode(event))
 
     async def load_memory_progress(self) -> None:
         """Emit how full the memory of the thread is."""

@@ -48,6 +48,7 @@ class RunOutcome(
 
 _LIMIT_CODES = frozenset(limit.code for limit in LIMITS.values() if limit.outcome == "limit_exceeded")
 _NO_ERROR = Error(message="")
+_TOLD: frozenset[type[Event]] = frozenset((Result, Suspended, Error, Warning))
 
 
 class RunOutcomes:
@@ -71,7 +72,9 @@ class RunOutcomes:
         self._awaited.pop(run_id, None)
 
     def notice(self, event: Event) -> None:
-        known = self._awaited.get(event.run_id) if self._awaited else None
+        if type(event) not in _TOLD:
+            return
+        known = self._awaited.get(event.run_id)
         if known is None:
             return
         if isinstance(event, Result | Suspended):

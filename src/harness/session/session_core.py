@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger("harness.session")
+_USAGE = "tokenUsage"
 
 
 class AskingSession(NamedTuple):
@@ -271,7 +272,7 @@ class SessionCore:
     def save_usage(self) -> None:
         """Store the shown usage with the thread."""
         if (opened := self.thread.current) is not None:
-            opened.save_settings({"tokenUsage": to_wire(self.bus.fold.facts.usage)})
+            opened.save_settings({_USAGE: to_wire(self.bus.fold.facts.usage)})
 
     # Which agent works
 
@@ -368,14 +369,26 @@ class SessionCore:
         opened = self.thread.current
         if opened is None:
             return
-        opened.metadata.updated_ms = opened.hub.clock()
-        opened.metadata.outcome = self.bus.fold.facts.last_outcome
-        opened.metadata.success = opened.metadata.outcome == "completed"
-        if not opened.metadata.prompt:
-            opened.metadata.prompt = self.hooks.first_message
-        self.save_usage()
+        if self._summary(opened) != opened.last_summary or not opened.is_saved:
+            self._sum_up(opened)
+            opened.save()
         self.parking.after_run(self.harness.new_id())
         opened.save_snapshot_in_time()
+
+    def _summary(self, opened: OpenThread) -> tuple[str, str, Any]:
+        """What lists show of the runs of a thread: the last outcome, the first message, the usage."""
+        facts = self.bus.fold.facts
+        return facts.last_outcome, opened.metadata.prompt or self.hooks.first_message, to_wire(facts.usage)
+
+    def _sum_up(self, opened: OpenThread) -> None:
+        """Put that into the metadata."""
+        metadata = opened.metadata
+        summary = self._summary(opened)
+        metadata.outcome, metadata.prompt, usage = summary
+        metadata.success = metadata.outcome == "completed"
+        metadata.updated_ms = opened.hub.clock()
+        opened.change_settings({_USAGE: usage})
+        opened.last_summary = summary
 
     def abandon_suspension(self, reason: str) -> None:
         """Give up a run that waits for answers which will not come: its end is written to the log."""
@@ -418,14 +431,19 @@ class SessionCore:
         if opened is None:
             return
         metadata, facts = opened.metadata, opened.fold.facts
+        if metadata.activity == facts.activity and opened.agent_sessions == facts.agent_sessions:
+            return
+        opened.agent_sessions = dict(facts.agent_sessions)
         known = (f"{agent}:{one}" for agent, one in facts.agent_sessions.items() if agent != REMOTE_AGENT)
         if new := [name for name in known if name not in metadata.agent_sessions]:
             metadata.agent_sessions = [*metadata.agent_sessions, *new]
         elif metadata.activity == facts.activity:
             return
-        metadata.activity = facts.activity
+        metadata.activity, opened.last_summary = facts.activity, None
         if not metadata.activity:
             metadata.outcome = facts.last_outcome
+            if self.runs.is_running:
+                self._sum_up(opened)  # in the same write; `after_run` looks whether that was all
         opened.save()
 
     def _new_loose(self) -> Hub:

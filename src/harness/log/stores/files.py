@@ -33,8 +33,10 @@ from harness.log.event_file import (
 )
 from harness.log.ids import is_log_id
 from harness.log.private_files import (
+    FileMark,
     lock_alone,
     make_private_directory,
+    mark_of,
     open_private,
     replace_private,
 )
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 
 
 _EVERY_S = 0.05
+_MOST_WRITTEN = 64
+"""Sidecars that are kept in memory: one of each open thread is enough."""
 
 
 class FileWatch:
@@ -109,12 +113,11 @@ class _Watched:
                 return
 
 
-def _mark(path: str) -> tuple[int, int, int] | None:
+def _mark(path: str) -> FileMark | None:
     try:
-        status = os.lstat(path)
+        return mark_of(os.lstat(path))
     except OSError:
         return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class FileStore(Store):
@@ -122,10 +125,13 @@ class FileStore(Store):
 
     def __init__(self, directory: str) -> None:
         self.directory: str = os.path.abspath(directory)
+        self._prefix = os.path.join(self.directory, "")
         self._index: IndexAccess | None = None
         self._watch: FileWatch | None = None
-        self._parents: dict[str, tuple[tuple[int, int, int], str | None]] = {}
+        self._parents: dict[str, tuple[FileMark, str | None]] = {}
         """Name of a sidecar → how the file was marked when it was read, and what its log is a fork of."""
+        self._written: dict[str, tuple[FileMark, bytes]] = {}
+        """Path of a sidecar → what this process wrote last, and the mark of that file."""
 
     def path(self, log_id: str, suffix: str = LOG) -> str:
         """Where a log, or a file beside it, is. Raises UnknownSession for what is no id of ours."""
@@ -133,7 +139,7 @@ class FileStore(Store):
             raise UnknownSession(
                 f"unknown session: {log_id!r}", hint="`harness sessions list` shows what there is"
             )
-        return os.path.join(self.directory, log_id + suffix)
+        return f"{self._prefix}{log_id}{suffix}"
 
     def create(self, metadata: Metadata) -> FileWriter:
         stamped(metadata)
@@ -358,7 +364,7 @@ class FileStore(Store):
             return None
         try:
             status = entry.stat(follow_symlinks=False)
-            mark = status.st_ino, status.st_size, status.st_mtime_ns
+            mark = mark_of(status)
             if entry.name not in self._parents or self._parents[entry.name][0] != mark:
                 fork = self._sidecar(stem, dot + suffix).fork
                 self._parents[entry.name] = mark, fork.log_id if fork else None
@@ -403,9 +409,7 @@ class FileStore(Store):
 
     def _sidecar(self, log_id: str, suffix: str, *, may_be_hidden: bool = False) -> Metadata:
         try:
-            fd = open_private(self.path(log_id, suffix), os.O_RDONLY)
-            with os.fdopen(fd, "rb") as file:
-                metadata = metadata_file.decode(file.read(), log_id)
+            metadata = metadata_file.decode(self._read_sidecar(self.path(log_id, suffix)), log_id)
         except OSError as error:
             if may_be_hidden and os.path.lexists(self.path(log_id, LOG + HIDDEN)):
                 return self._sidecar(log_id, suffix + HIDDEN)
@@ -416,11 +420,23 @@ class FileStore(Store):
             raise self._unknown(log_id, FileNotFoundError())
         return metadata
 
+    def _read_sidecar(self, path: str) -> bytes:
+        """The file is opened only if another process has replaced what this one wrote."""
+        mark, data = self._written.get(path, (None, b""))
+        if mark is not None and _mark(path) == mark:
+            return data
+        with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
+            return file.read()
+
     def _save(self, metadata: Metadata, suffix: str) -> None:
         metadata = msgspec.structs.replace(metadata, writer=Writer(os.getpid(), os.uname().nodename))
         text = msgspec.json.format(metadata_file.encode(metadata), indent=2) + b"\n"
         try:
-            replace_private(self.path(metadata.session_id, suffix), text)
+            path = self.path(metadata.session_id, suffix)
+            self._written.pop(path, None)
+            if len(self._written) >= _MOST_WRITTEN:
+                self._written.clear()
+            self._written[path] = (replace_private(path, text), text)
         except OSError as error:
             raise StoreError(
                 f"cannot write the metadata of {metadata.session_id}: {error.strerror}"
