@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from harness import Harness, Mode, Model, Store
-from harness.testing.sessions import answer, approve, call, decline, opened, plan, used
+from harness.testing.sessions import answer, approve, call, decline, fail, opened, plan, think, used
 
 
 async def deploy(place: str) -> str:
@@ -74,5 +74,60 @@ def test_what_was_not_expected_fails_the_test() -> None:
             app.answers(approve("deploy"))
             with pytest.raises(AssertionError, match="nothing asked about deploy"):
                 await app.send("again")
+
+    run(main)
+
+
+def test_a_question_outlives_the_process() -> None:
+    async def main() -> None:
+        async with opened(build, call("deploy", place="here"), call("deploy", place="there"), "Done.") as app:
+            question = await app.send_until_asked("go")
+            assert question.tool_name == "deploy"
+            await app.restart()
+            assert [one.args for one in app.harness.questions()] == [{"place": "here"}]
+            app.answers(approve("deploy"), decline("deploy", "not there"))
+            outcome = await app.resume()
+            assert (outcome.outcome, outcome.text) == ("completed", "Done.")
+            app.assert_calls("deploy", "deploy")
+            with pytest.raises(AssertionError, match="nothing waits for an answer"):
+                await app.resume()
+
+    run(main)
+
+
+def test_a_question_for_words_and_a_plan_outlive_it_as_well() -> None:
+    async def main() -> None:
+        responses = (call("ask_user", question="Which?"), call("submit_plan", plan="1. do it"), "Never said.")
+        async with opened(build, *responses) as app:
+            assert (await app.send_until_asked("go")).tool_name == "ask_user"
+            await app.restart()
+            app.answers(answer("blue"), plan(approved=True))
+            await app.resume()
+            assert app.harness.session.mode.get() == "build"
+
+    run(main)
+
+
+def test_without_a_question_there_is_nothing_to_leave_waiting() -> None:
+    async def main() -> None:
+        async with opened(build, "Done.", call("deploy", place="here"), "Done.") as app:
+            with pytest.raises(AssertionError, match="nothing was asked"):
+                await app.send_until_asked("go")
+            await app.send_until_asked("go")
+            await app.restart()
+            app.answers(decline("ask_user"))
+            with pytest.raises(AssertionError, match="deploy asked, and ask_user was expected to"):
+                await app.resume()
+
+    run(main)
+
+
+def test_a_model_that_thinks_and_one_that_fails() -> None:
+    async def main() -> None:
+        async with opened(build, think("Let me see.", "It is so."), fail("too many requests")) as app:
+            assert (await app.send("go")).text == "It is so."
+            assert [event.thinking for event in app.events if event.type == "thinking"] == ["Let me see."]
+            outcome = await app.send("again")
+            assert (outcome.outcome, outcome.error) == ("failed", "too many requests")
 
     run(main)

@@ -13,13 +13,15 @@
             app.assert_calls("deploy")
 
 Nothing leaves the process: the model is a script, or a recording (`recorded`), threads are in memory. A question that no answer was given for fails the
-test, and so does an answer that nothing asked for.
+test, and so does an answer that nothing asked for. A question that is to outlive the process is left waiting by `send_until_asked`, and answered
+after `restart` by `resume`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -27,14 +29,14 @@ from typing import Any, NamedTuple, TypeAlias
 from harness.contracts.model import Ask, Model, Turn
 from harness.contracts.request import Limits
 from harness.errors import UsageError
-from harness.events import Event
+from harness.events import Event, Result
 from harness.folds.session.events import Question, SessionEvent, ToolApprovalRequiredEvent, ToolSuspendedEvent
-from harness.log.store import Store
+from harness.log.store import Store, read_all
 from harness.log.stores.memory import MemoryStore
 from harness.models.scripted import Scripted
 from harness.session.harness import Harness
 from harness.session.outputs import Output, Value
-from harness.session.run_outcomes import RunOutcome
+from harness.session.run_outcomes import RunOutcome, outcome_of
 from harness.testing.recorded_model import RecordedModel, recorded
 
 __all__ = [
@@ -45,14 +47,17 @@ __all__ = [
     "approve",
     "call",
     "decline",
+    "fail",
     "opened",
     "plan",
     "recorded",
+    "think",
     "used",
 ]
 
-Response: TypeAlias = str | Mapping[str, Any]
+Response: TypeAlias = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Build: TypeAlias = Callable[[Model, Store], Harness[Any]]
+_QUESTIONS = (ToolApprovalRequiredEvent, ToolSuspendedEvent)
 
 
 def call(name: str, id: str = "", **arguments: Any) -> dict[str, Any]:
@@ -65,6 +70,16 @@ def used(text: str, *, input: int = 0, output: int = 0) -> dict[str, Any]:
     """A response with what it used: tokens read and written."""
     usage = {"type": "usage", "inputTokens": input, "outputTokens": output}
     return {"events": [{"type": "text", "content": text}, usage]}
+
+
+def think(thought: str, text: str) -> list[dict[str, Any]]:
+    """A response that says what the model thought first."""
+    return [{"reasoning": thought}, {"text": text}]
+
+
+def fail(message: str, code: str = "overloaded") -> dict[str, Any]:
+    """No response: the provider refuses, with this message."""
+    return {"error": message, "code": code}
 
 
 class PreparedAnswer(NamedTuple):
@@ -150,6 +165,8 @@ class TestedApp:
         self._build = build
         self._answers: deque[PreparedAnswer] = deque()
         self._problems: list[str] = []
+        self._sending: asyncio.Task[RunOutcome[None]] | None = None
+        """A message whose question was left waiting."""
 
     def answers(self, *prepared: PreparedAnswer) -> None:
         """Answer the questions that come, in this order."""
@@ -165,14 +182,49 @@ class TestedApp:
         """
         async with self.harness.stream(content=content, output=output, limits=limits) as stream:
             async for event in stream:
-                if isinstance(event, ToolApprovalRequiredEvent | ToolSuspendedEvent):
+                if isinstance(event, _QUESTIONS):
                     self._answer(event)
-        if self._answers:
-            self._problems.append(f"nothing asked about {self._answers[0].tool_name}")
-            self._answers.clear()
-        problems, self._problems = self._problems, []
-        assert not problems, "; ".join(problems)
+        self._check_answers()
         return await stream.outcome()
+
+    async def send_until_asked(self, content: str) -> Question:
+        """Send a message, and leave the first question that comes waiting, for instance for a `restart`.
+
+        Raises AssertionError when the run ends without one.
+        """
+        question: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
+
+        def listen(event: SessionEvent) -> None:
+            if isinstance(event, _QUESTIONS) and not question.done():
+                question.set_result(event)
+
+        unsubscribe = self.harness.subscribe(listen)
+        self._sending = asyncio.create_task(self.harness.send_message(content=content))
+        try:
+            await asyncio.wait((question, self._sending), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            unsubscribe()
+        assert question.done(), "the run has ended, and nothing was asked"
+        return question.result()
+
+    async def resume(self) -> RunOutcome[None]:
+        """Answer what waits, and what is asked then, and wait for the end of the run.
+
+        Raises AssertionError when nothing waits, and as `send` does.
+        """
+        questions = self.harness.questions()
+        assert questions, "nothing waits for an answer"
+        unsubscribe = self.harness.subscribe(self._answer_if_asked)
+        try:
+            for question in questions:
+                self._answer(question)
+            await self.harness.wait_until_idle()
+        finally:
+            unsubscribe()
+        self._check_answers()
+        log = read_all(self.store, self.harness.session.thread.require_id())
+        ending = [event for event in log if isinstance(event, Result)][-1]
+        return outcome_of(ending, ending.run_id)
 
     @property
     def calls(self) -> list[str]:
@@ -185,8 +237,15 @@ class TestedApp:
 
     async def restart(self) -> None:
         """Open everything again, as another process would: only what is stored is left."""
-        await self.harness.destroy()
+        await self.close()
         await self.open()
+
+    async def close(self) -> None:
+        """Close the harness. A question that waits is left in the log."""
+        await self.harness.destroy()
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            await asyncio.wait((sending,))
 
     async def open(self) -> None:
         """Make the harness, and open the thread that was used last."""
@@ -198,6 +257,17 @@ class TestedApp:
     def _note(self, event: SessionEvent) -> None:
         if event.type != "display_state_changed":
             self.events.append(event)
+
+    def _answer_if_asked(self, event: SessionEvent) -> None:
+        if isinstance(event, _QUESTIONS):
+            self._answer(event)
+
+    def _check_answers(self) -> None:
+        if self._answers:
+            self._problems.append(f"nothing asked about {self._answers[0].tool_name}")
+            self._answers.clear()
+        problems, self._problems = self._problems, []
+        assert not problems, "; ".join(problems)
 
     def _answer(self, question: Question) -> None:
         prepared = self._answers.popleft() if self._answers else None
@@ -221,4 +291,4 @@ async def opened(build: Build, *responses: Response | RecordedModel) -> AsyncIte
     try:
         yield app
     finally:
-        await app.harness.destroy()
+        await app.close()
