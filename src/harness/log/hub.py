@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -31,8 +32,9 @@ from harness.log.store import LogReader, LogWriter, Store
 
 _RECENT_BYTES = 4 * 1024 * 1024
 """How much of the latest events stays in memory for readers that keep up."""
-_MARKED = (SessionStart, Result)
+_MARKED = frozenset((SessionStart, Result))
 """Events that say more of where they stand than others."""
+_run_id_of = attrgetter("run_id")
 _MOST_UNWRITTEN = 1000
 """How many events wait for a disk that refuses, before the oldest of them are given up."""
 
@@ -102,12 +104,13 @@ class Hub:
         with self._changed:
             now_ms = self._last_ms = max(self._last_ms, self.clock() if observed_ms is None else observed_ms)
             first, top = self._next_seq, run_ids[""]
-            stamped = [
-                replace(event, seq=seq, timestamp_ms=now_ms, run_id=top)
-                if not event.run_id and type(event) not in _MARKED
-                else self._stamped(event, seq, now_ms, run_ids)
-                for seq, event in enumerate(events, first)
-            ]
+            numbered = enumerate(events, first)
+            if any(map(_run_id_of, events)) or not _MARKED.isdisjoint(map(type, events)):
+                stamped = [self._stamped(event, seq, now_ms, run_ids) for seq, event in numbered]
+            else:
+                stamped = [
+                    replace(event, seq=seq, timestamp_ms=now_ms, run_id=top) for seq, event in numbered
+                ]
             size = self._write(stamped)
             self._next_seq = first + len(stamped)
             self._recent.append((first, stamped, size))

@@ -116,7 +116,9 @@ class Prices(NamedTuple):
         counts = {name: count for name in CLASSES if (count := getattr(usage, name)) is not None}
         if not counts:
             return None
-        price = self.find(model) or Price()
+        price = self.find(model)
+        if price is None:
+            return None if any(counts.values()) else 0.0
         if lasting := min(usage.cache_write_1h or 0, counts.get("cache_write", 0)):
             counts["cache_write"] -= lasting
             counts["cache_write_1h"] = lasting

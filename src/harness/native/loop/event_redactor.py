@@ -145,6 +145,18 @@ def _line(text: str) -> bytes:
 
 def _groups(events: Sequence[Event]) -> list[tuple[_Key | None, list[Event]]]:
     """Neighbours that belong together: pieces of one text, or whole events."""
+    kinds = set(map(type, events))
+    if _PIECES.keys().isdisjoint(kinds):
+        return [(None, list(events))]
+    if len(kinds) == 1:  # as nearly always while a model speaks
+        kind = kinds.pop()
+        identities = set(map(_PIECES[kind], events))
+        if len(identities) == 1:
+            return [((kind, identities.pop()), list(events))]
+    return _mixed_groups(events)
+
+
+def _mixed_groups(events: Sequence[Event]) -> list[tuple[_Key | None, list[Event]]]:
     groups: list[tuple[_Key | None, list[Event]]] = []
     last: _Key | bool | None = False
     for event in events:
