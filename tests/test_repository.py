@@ -170,6 +170,7 @@ def test_continuous_integration_runs_the_commands_of_the_readme() -> None:
     assert re.findall(r"^step (?:make --no-print-directory )?(\S+)", text, re.MULTILINE) == [
         "check",
         "newcomer",
+        "tools",
         "test",
         "test-portable",
     ]
