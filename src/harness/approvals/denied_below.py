@@ -15,7 +15,7 @@ from harness.approvals.command_fragments import fragments_of, says_what_runs, wi
 from harness.approvals.command_grammar import names
 from harness.approvals.command_lines import commands_of
 from harness.approvals.known_variables import settled
-from harness.approvals.rules import Rule, is_path_of, matched
+from harness.approvals.rules import Rule, is_path_of, matched, parts_of
 from harness.approvals.work_folder import WorkFolder
 
 _READ_BELOW = names(
@@ -63,7 +63,8 @@ def _folders_in_line(line: str, call: ProposedCall, workspace: WorkFolder) -> It
     )
     for words in commands:
         name = words[0].rpartition("/")[2]
-        named = [word for word in words[1:] if not word.startswith("-")] if name in _READ_BELOW else ()
+        operands = words[1:] if name in _READ_BELOW else ()
+        named = [part for word in operands for part in parts_of(word) if not part.startswith("-")]
         for word, place in product(named, places):
             for path in (word, *matched(word, place, workspace)):
                 yield from filter(os.path.isdir, workspace.reals(path, place))

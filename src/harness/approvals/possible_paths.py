@@ -22,6 +22,10 @@ _SUBSTITUTE = "$_"
 _UNKNOWN = re.compile(r"\$(?:['{@*-]|\w)|`|\{[^{}\s]*\.\.[^{}\s]*\}|^~[-+\w]|/(?:proc|dev/fd)/")
 """In a word that is not known before it runs; `$?` and the like are numbers. Where `/proc/self/cwd` leads only the process
 knows."""
+_CHANGES_GLOBS = re.compile(
+    r"GLOBIGNORE|dotglob|glob_?dots|extglob|extended_?glob|nocase_?glob", re.IGNORECASE
+)
+"""Settings of shells by which `*` is more than it seems."""
 _GROUP = re.compile(r"[^\s;&|$<>(]\([^)]|<\d*-\d*>")
 """To zsh, and to bash if it is told so, part of a glob: `.e(nv)`, `a<1-9>`."""
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
@@ -93,7 +97,7 @@ def _with_the_script_of_a_shell(text: str) -> str:
 
 def _has_unknown(text: str) -> bool:
     text = _QUOTED.sub(lambda part: _SEPARATES.sub("_", part[0]), text)
-    if _GROUP.search(text):
+    if _GROUP.search(text) or _CHANGES_GLOBS.search(text):
         return True
     parts = [part.split() for part in BETWEEN_COMMANDS.split(text)]
     return any(_opens_unknown(part) or _is_given_names(part) for part in parts if part)

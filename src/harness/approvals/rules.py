@@ -346,10 +346,7 @@ def _named_paths(call: ProposedCall, workspace: WorkFolder) -> Iterator[tuple[st
 
 
 def _paths_in_line(line: str, call: ProposedCall, workspace: WorkFolder) -> Iterator[tuple[str, str]]:
-    words = [_QUOTES.sub("", word) for word in _WORDS.findall(line)]
-    # `x=@.env`, `HEAD:.env`
-    words += [part for word in words for mark in "=:" if mark in word and (part := word.rpartition(mark)[2])]
-    words += [word.lstrip("@") for word in words if word.startswith("@")]
+    words = [part for word in _WORDS.findall(line) for part in parts_of(_QUOTES.sub("", word))]
     places = [after for before, after in pairwise(words) if before in _CHANGES_FOLDER]
     for cwd in (call.cwd, *(os.path.join(call.cwd, place) for place in places)):
         for word in words:
@@ -361,12 +358,29 @@ _LONGEST_PATH = 4096
 _OF_A_PROCESS = re.compile(r"/+proc/+[^/]+/+(?:task/+\d+/+)?(cwd|root)(?=/|$)")
 _MOST_MATCHES = 1000
 _CHANGES_FOLDER = names("cd chdir pushd -C --chdir --cwd --directory --prefix")
+_BETWEEN_PARTS = re.compile(r"[=:,]|^@")
+_WITH_ITS_VALUE = re.compile(r"-[A-Za-z](?:[A-Za-z]+([./~].*)|[^-])")
+_SOME_LETTERS = re.compile(r"\[[!^]?\]?(?:\[[:.=][^\]]*\]|[^\]\[])+\]")
 _CHOICES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
 
 
+def parts_of(word: str) -> Iterator[str]:
+    """A word, and what of it may be a path by itself: `x=@.env`, `HEAD:.env`, `-f.env`, `type=bind,src=.`."""
+    yield word
+    parts = _BETWEEN_PARTS.split(word) if _BETWEEN_PARTS.search(word) else []
+    if option := _WITH_ITS_VALUE.match(word):
+        parts += [word[2:], option[1] or ""]
+    yield from (each for part in parts if (each := part.lstrip("@")))
+
+
 def matched(word: str, cwd: str, workspace: WorkFolder) -> Iterator[str]:
-    """The files that a shell would put in the place of a word with a glob or with choices."""
+    """The files that a shell would put in the place of a word with a glob or with choices.
+
+    Shells do not agree on what `[^x]` and `[[:alpha:]]` are: any letter may be one of them.
+    """
     from glob import iglob
+
+    word = _SOME_LETTERS.sub("?", word)
 
     if choice := _CHOICES.search(word):
         for part in choice[1].split(","):
