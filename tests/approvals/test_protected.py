@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
+from pathlib import Path
 
 import pytest
 
 from harness.agents.registry import all_names
 from harness.approvals.protected import OBEYED, closed_names, is_protected
+from harness.approvals.work_folder import WorkFolder
 
 
 @pytest.mark.parametrize(
@@ -149,6 +152,9 @@ def test_what_a_sandbox_closes_is_protected_and_not_closed_twice() -> None:
             "lib/x.pth",
             ".hg/hgrc",
             ".kiro/hooks/x",
+            ".jj/repo/config.toml",
+            ".openhands/setup.sh",
+            ".Rprofile",
         ),
     ],
 )
@@ -161,3 +167,22 @@ def test_what_starts_programs_where_the_folder_is_a_home_is_protected(path: str)
 )
 def test_other_files_beside_them_are_not(path: str) -> None:
     assert not is_protected(path)
+
+
+def test_where_the_folder_is_a_home_its_settings_are_not_edited_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / "shop").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    for root in (home, tmp_path):
+        folder = WorkFolder(root=os.path.realpath(root))
+        for name in (".aws/config", ".kube/config", ".netrc", ".oh-my-zsh/x.zsh", "bin/ls", ".local/share/x"):
+            assert not folder.may_edit(str(home / name)), name
+        assert folder.may_edit(str(home / "shop/.prettierrc"))
+        assert folder.may_edit(str(home / "notes.md"))
+    assert WorkFolder(root=os.path.realpath(home / "shop")).may_edit(".prettierrc")
+
+
+def test_the_whole_system_is_no_folder_to_edit_unasked() -> None:
+    assert not WorkFolder(root="/").may_edit("/etc/cron.d/x")

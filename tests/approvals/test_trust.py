@@ -65,6 +65,25 @@ def test_settings_count_for_the_agents_that_obey_them(folder: Path) -> None:
     assert judge(str(folder), "brought-by-a-plugin", (".claude",)).state == "new"
 
 
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (
+            "copilot",
+            ".claude/agents/x.md",
+        ),  # its programs were started with an agent that Copilot takes from there
+        ("copilot", ".claude/skills/x/SKILL.md"),
+        ("copilot", ".claude/commands/x.md"),
+        ("copilot", ".agents/skills/x/SKILL.md"),
+        ("cursor", ".claude/settings.json"),
+        ("qwen", ".agents/skills/x/SKILL.md"),
+    ],
+)
+def test_names_that_an_agent_takes_over_from_another_one_count(folder: Path, agent: str, name: str) -> None:
+    put(folder, name, "---\nname: x\n---\n")
+    assert judge(str(folder), agent).state == "new"
+
+
 @pytest.mark.parametrize("name", [".claude/settings.json", "setup.sh", "tools/run"])
 def test_trust_ends_with_one_changed_byte_also_of_a_program_that_is_named(folder: Path, name: str) -> None:
     put(folder, "setup.sh", "echo 1\n")

@@ -66,7 +66,7 @@ class WorkFolder(msgspec.Struct, frozen=True, kw_only=True):
         return bool(reals) and all(map(self._may_edit, reals))
 
     def _may_edit(self, real: str) -> bool:
-        if not is_below(real, self.root) or real == _plain(self.root):
+        if not is_below(real, self.root) or real == _plain(self.root) or self._is_of_a_home(real):
             return False
         if self.guard(os.path.relpath(real, _plain(self.root))):
             return False
@@ -77,6 +77,15 @@ class WorkFolder(msgspec.Struct, frozen=True, kw_only=True):
         except OSError:
             return False
         return stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1)
+
+    def _is_of_a_home(self, real: str) -> bool:
+        """Whether the folder is the user's home, or above it, and the path is one of those by which programs are set up."""
+        if _plain(self.root) == "/":
+            return True  # the whole system
+        home = _plain(os.path.realpath(os.path.expanduser("~")))
+        if not is_below(home, self.root) or not is_below(real, home):
+            return False
+        return os.path.relpath(real, home).startswith((".", "bin/"))
 
 
 _BLANKS = "\ufeff\u200b\u2060" + "".join(
