@@ -65,7 +65,7 @@ def section() -> str:
         "everything (`harness doctor --scenario ask-holds`). *0 of 42 (40)*: none of 42 ran or went without a question, 40",
         "became one; the others the mode refused, or they came to nothing with the agent, whether it refused them or could not make",
         "them. A cell without a number in brackets in `ask` is therefore weaker. –: the agent has no such call, which is no pass.",
-        "Written by `docs/verify_modes.py`.\n",
+        "Empty: not tried with this version. Written by `docs/verify_modes.py`.\n",
         "| agent | mode | " + " | ".join(heads) + " |",
         "|---" * (len(heads) + 2) + "|",
     ]

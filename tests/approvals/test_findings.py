@@ -108,6 +108,20 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
     "costs of a held conversation of Goose are wrong": (
         "tests/agents/test_goose.py::test_every_turn_of_a_held_conversation_costs_what_it_added",
     ),
+    "a run goes on after it was stopped, with a message that was queued": (
+        "tests/agents/test_claude_control.py::test_what_is_queued_is_taken_back_before_the_turn_is_interrupted",
+        "tests/agents/test_claude_control.py::test_a_version_that_takes_nothing_back_is_killed_before_it_begins_with_the_message",
+    ),
+    "Codex types into what was allowed once, shows images of anywhere, searches the web": (
+        "tests/agents/test_codex_threads.py::test_what_it_does_without_asking_is_switched_off_where_all_is_asked_about",
+    ),
+    "Copilot starts programs of agents that a folder brings for another agent": (
+        "tests/approvals/test_trust.py::test_names_that_an_agent_takes_over_from_another_one_count",
+    ),
+    "a denied path is opened by a glob, or glued to an option": (
+        "tests/approvals/test_denied_paths.py::test_a_glob_that_a_shell_may_read_as_a_denied_path_is_denied",
+        "tests/approvals/test_denied_paths.py::test_a_line_that_could_name_a_denied_path_is_never_allowed_unasked",
+    ),
     "the question of a dead process takes an answer": (
         "tests/cli/test_cli_chat.py::test_a_question_of_a_program_that_died_takes_no_answer",
     ),
