@@ -14,7 +14,8 @@ from harness.conversation.history import history
 from harness.conversation.turns import StepContext, TranscriptEntry
 from harness.events import Error, Event, MemoryStatus, Signal, Steering, UsageDelta
 from harness.events.memory import Noting
-from harness.log.store import Query, read_all
+from harness.log.store import Query, Store, read_all
+from harness.native.loop.conversation import AgentConversation
 from harness.session.memory import (
     Memory,
     MemoryConfig,
@@ -29,6 +30,7 @@ from harness.session.memory import (
 )
 from harness.session.memory.thresholds import maximum
 from harness.session.open_thread import OpenThread
+from harness.session.threads import Threads
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
@@ -100,7 +102,16 @@ class ThreadMemory:
     def tools(self) -> list[Tool]:
         memory = self.memory
         scope = memory.config.recall_scope if memory is not None else ""
-        return [RecallTool(_Archive(self._session), scope=scope)] if scope else []
+        return [RecallTool(self._archive(), scope=scope)] if scope else []
+
+    def _archive(self) -> _Archive:
+        session = self._session
+        return _Archive(
+            session.thread,
+            session.harness.store,
+            session.identity.get_resource_id,
+            lambda: session.conversation,
+        )
 
     async def record(self) -> MemoryRecord | None:
         """None without a memory, or while it has done nothing for the thread."""
@@ -141,7 +152,7 @@ class ThreadMemory:
             thread_id=bound.id,
             resource_id=session.identity.get_resource_id(),
             on_failure=lambda failure: self._failed_behind(failure) if is_in_hand() else None,
-            others=_Others(session) if config.scope == "resource" else None,
+            others=_Others(session.thread, session.harness.store) if config.scope == "resource" else None,
             clock_ms=session.harness.clock,
             new_id=session.harness.new_id,
         )
@@ -201,44 +212,50 @@ class _Metered:
 class _Archive:
     """Contract: that of `Archive`."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
-        self.thread_id = session.thread.require_id()
+    def __init__(
+        self,
+        threads: Threads,
+        store: Store,
+        resource_id: Callable[[], str],
+        conversation: Callable[[], AgentConversation | None],
+    ) -> None:
+        """`conversation`: of the thread that is open, as far as it is in this process."""
+        self._threads, self._store = threads, store
+        self._resource_id, self._conversation = resource_id, conversation
+        self.thread_id = threads.require_id()
 
     async def threads(self) -> Sequence[ThreadSummary]:
         return [
             ThreadSummary(id=one.id, title=one.title, created_ms=one.created_at, updated_ms=one.updated_at)
-            for one in self._session.thread.list()
+            for one in self._threads.list()
         ]
 
     async def entries(self, thread_id: str) -> Sequence[TranscriptEntry]:
-        conversation = self._session.conversation
+        conversation = self._conversation()
         if thread_id == self.thread_id and conversation is not None:
             return conversation.entries
-        if thread_id not in {thread.id for thread in self._session.thread.list()}:
+        if thread_id not in {thread.id for thread in self._threads.list()}:
             return ()
-        return history(read_all(self._session.harness.store, thread_id)).entries
+        return history(read_all(self._store, thread_id)).entries
 
     async def threads_with(self, query: str) -> Sequence[str]:
-        resource_id = self._session.identity.get_resource_id()
-        found = self._session.harness.store.find(Query(kind="thread", resource_id=resource_id, text=query))
+        found = self._store.find(Query(kind="thread", resource_id=self._resource_id(), text=query))
         return [metadata.session_id for metadata in found]
 
 
 class _Others:
     """Contract: that of `OtherThreads`."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
+    def __init__(self, threads: Threads, store: Store) -> None:
+        self._threads, self._store = threads, store
         self._read: dict[str, int] = {}
 
     async def unobserved(self, observed: Mapping[str, int]) -> Sequence[OtherThread]:
-        store = self._session.harness.store
         found: list[OtherThread] = []
         for thread in self._ids():
             entries = [
                 entry
-                for entry in history(read_all(store, thread)).entries
+                for entry in history(read_all(self._store, thread)).entries
                 if entry.seq > observed.get(thread, -1)
             ]
             if entries:
@@ -246,15 +263,14 @@ class _Others:
         return found
 
     async def memory_events(self) -> Sequence[tuple[str, Event]]:
-        store = self._session.harness.store
         found: list[tuple[str, Event]] = []
         for thread in self._ids():
-            for event in read_all(store, thread, self._read.get(thread, 0)):
+            for event in read_all(self._store, thread, self._read.get(thread, 0)):
                 self._read[thread] = event.seq + 1
                 if isinstance(event, Steering) and type(event).__module__ == _MEMORY:
                     found.append((thread, event))
         return found
 
     def _ids(self) -> list[str]:
-        own = self._session.thread.get_id()
-        return [thread.id for thread in self._session.thread.list() if thread.id != own]
+        own = self._threads.get_id()
+        return [thread.id for thread in self._threads.list() if thread.id != own]
