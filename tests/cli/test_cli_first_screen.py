@@ -64,6 +64,20 @@ def test_what_needs_you_is_named() -> None:
     assert "Next: harness tui     answer them" in words
 
 
+def test_only_a_screen_that_can_be_opened_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`harness tui` needs an extra."""
+    rows = [InboxRow(id="a", title="Fix it", agent="Codex", state="succeeded")]
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert "Next: harness top     all your sessions" in words_of(NOTHING._replace(rows=rows))
+
+
+def test_a_chat_with_an_agent_that_is_not_here_does_not_begin(cli: CliMachine) -> None:
+    with PtyTerminal(cli, "chat", "-a", "claude") as terminal:
+        shown = terminal.until("npm install -g @anthropic-ai/claude-code")
+        assert "/help lists commands" not in shown
+        assert terminal.process.wait(timeout=60) == 127
+
+
 def test_many_agents_are_counted() -> None:
     words = words_of(NOTHING._replace(agents=[f"Agent {number}" for number in range(9)]))
     assert "Agent 5 and 3 more" in words

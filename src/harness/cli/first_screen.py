@@ -112,9 +112,9 @@ def _next_line(situation: Situation) -> str:
     from harness.folds.inbox.row import NEEDS_YOU
 
     if any(row.state in NEEDS_YOU for row in situation.rows):
-        return "Next: harness tui     answer them (without the extra `tui`: harness top)"
+        return f"Next: {_screen()}     answer them"
     if situation.rows:
-        return "Next: harness tui     all your sessions (without the extra `tui`: harness top)"
+        return f"Next: {_screen()}     all your sessions"
     if situation.agents or situation.model:
         return "Next: harness chat    talk to an agent in this folder, which asks before it changes anything"
     return "Next: harness demo    see it work without an agent or a key"
@@ -141,3 +141,10 @@ def _situation(console: Console) -> Situation:
         model=usual_model() or "",
         rows=[*rows_of(store, known_prices(), recent).values()],
     )
+
+
+def _screen() -> str:
+    """The one that can be opened here."""
+    from importlib.util import find_spec
+
+    return "harness tui" if find_spec("textual") else "harness top"

@@ -29,7 +29,7 @@ from harness.errors import UnknownSession, UsageError
 from harness.log.redact.redactor import redact_text, secrets_in
 from harness.models.registry import usual_model
 from harness.process.version_probe import parse_version
-from harness.runs.launch import Launch
+from harness.runs.launch import Launch, find_binary, not_found
 
 _STDIN, _STDERR = 0, 2
 _NO_PROMPT_HINT = "give one with --prompt TEXT, --prompt-file FILE, or on standard input"
@@ -163,6 +163,13 @@ def agent_of(name: str, settings: Settings, *, recording: str = "", model: str =
         f"no agent was named and several are installed: {known}",
         hint="choose one with --agent NAME, or set default_agent in your settings (`harness init`)",
     )
+
+
+def require_installed(agent: Agent, settings: Settings, binary: str = "") -> None:
+    """Raises AgentNotFound before anything is begun that needs the agent's program."""
+    wanted = binary or settings.binary_for((agent.name, *agent.aliases))
+    if agent.work is None and agent.binaries and not find_binary(agent, wanted, os.environ):
+        raise not_found(agent)
 
 
 def _own_agent(model: str) -> Agent:

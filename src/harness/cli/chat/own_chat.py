@@ -27,7 +27,7 @@ from harness.cli.folder_question import settle
 from harness.cli.gateway_options import hosts_of
 from harness.cli.log_notes import LogNotes
 from harness.cli.output import STDOUT
-from harness.cli.run_request import agent_of, model_of
+from harness.cli.run_request import agent_of, model_of, require_installed
 from harness.cli.tracing import traced
 from harness.clients import exit_codes
 from harness.clients.conversations.backend import Setup
@@ -94,6 +94,7 @@ class OwnChat:
         self._resumed = find(store, arguments.resume) if arguments.resume else ""
         before = store.metadata(self._resumed) if self._resumed else Metadata(session_id="")
         self._agent: Agent = agent_of(arguments.agent or before.agent_name, settings, model=arguments.model)
+        require_installed(self._agent, settings)
         self._permissions, mode = _permissions(arguments.permissions, settings)
         self._setup = checked(
             Setup(

@@ -9,7 +9,6 @@ Arguments after `--` are passed to the agent unchanged.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -64,6 +63,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.agents.registry import load
     from harness.cli import preferences
+    from harness.cli.run_request import require_installed
     from harness.clients.sessions.any_session import find_session, model_of_session, require_folder
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
@@ -85,7 +85,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     if session.is_thread:
         return _talk(session, arguments, settings, console)
     arguments.model = arguments.model or model_of_session(session)
-    _require_installed(agent, arguments.binary or settings.binary_for((agent.name, *agent.aliases)))
+    require_installed(agent, settings, arguments.binary)
     if arguments.prompt is not None:
         return _run(session, agent, arguments, settings, console)
     if session.log_id or _is_two_way(agent):
@@ -131,13 +131,6 @@ def _require_resumable(session: AnySession, agent: Agent) -> None:
             f"{agent.title} has not reported the id of this session, so it cannot be continued",
             hint=f"start a new session with its messages: harness hand-over {session.name} --to {agent.name}",
         )
-
-
-def _require_installed(agent: Agent, binary: str) -> None:
-    from harness.runs.launch import find_binary, not_found
-
-    if agent.work is None and not find_binary(agent, binary, os.environ):
-        raise not_found(agent)
 
 
 def _is_two_way(agent: Agent) -> bool:
