@@ -35,8 +35,16 @@ _RECENT_BYTES = 4 * 1024 * 1024
 _MARKED = frozenset((SessionStart, Result))
 """Events that say more of where they stand than others."""
 _run_id_of = attrgetter("run_id")
+_LONGEST_WAIT_S = 0.5
 _MOST_UNWRITTEN = 1000
 """How many events wait for a disk that refuses, before the oldest of them are given up."""
+
+
+def longest_wait_s() -> float | None:
+    """How long a thread may wait for what may never come: a signal that arrives right before the main thread begins to
+    wait, or at another thread, is handled only once the main thread wakes.
+    """
+    return _LONGEST_WAIT_S if threading.current_thread() is threading.main_thread() else None
 
 
 class LogObserver(Protocol):
@@ -145,7 +153,7 @@ class Hub:
             while True:
                 with self._changed:
                     while self._next_seq <= follower.cursor and not self._closed:
-                        self._changed.wait()
+                        self._changed.wait(longest_wait_s())
                 batch = follower.poll()
                 if batch:
                     yield batch

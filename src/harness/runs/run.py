@@ -24,7 +24,7 @@ from harness.contracts.worker import Answerable, Noting, OnEnd, Steerable, Worke
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import Error, Event, RelayReply, Result, SessionStart, SteeringQueued, Warning
 from harness.log.clock import new_clock
-from harness.log.hub import Hub, observers_environment
+from harness.log.hub import Hub, longest_wait_s, observers_environment
 from harness.log.ids import new_run_id
 from harness.log.raw import RawWriter
 from harness.log.store import Metadata, Store
@@ -143,7 +143,8 @@ class Run:
 
     def wait(self) -> Result:
         """Block until the run has ended, and return its `Result`: outcome, last answer, usage, cost."""
-        self._thread.join()
+        while self._thread.is_alive():
+            self._thread.join(longest_wait_s())
         self._raise_failure()
         assert self._worker.result is not None, "a run ends with a Result"
         return self._worker.result
