@@ -127,9 +127,14 @@ def _title(text: str) -> str:
 def _write_for_models(output: Path, pages: dict[str, str]) -> None:
     """llms.txt: which pages there are; llms-full.txt: all of them."""
     lines = ["# Harness", "", f"> {SUMMARY}", "", "## Pages", ""]
-    lines += [f"- [{_title(text)}]({name.removesuffix('.md')}/)" for name, text in pages.items()]
+    lines += [f"- [{_title(text)}]({_place(name)})" for name, text in pages.items()]
     (output / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (output / "llms-full.txt").write_text("\n\n".join(pages.values()), encoding="utf-8")
+
+
+def _place(name: str) -> str:
+    """Where the site has a page, from its root."""
+    return "./" if name == "index.md" else f"{name.removesuffix('.md')}/"
 
 
 def _refuse_foreign_hosts(output: Path) -> int:

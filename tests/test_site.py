@@ -55,6 +55,13 @@ def test_what_python_programs_import_is_described(site: ModuleType) -> None:
     assert [name for name in harness.__all__ if f"## {name}\n" not in page] == []
 
 
+def test_the_list_for_models_leads_to_pages_of_the_site(site: ModuleType, tmp_path: Path) -> None:
+    pages = dict(site._pages())
+    site._write_for_models(tmp_path, pages)
+    places = re.findall(r"^- \[.+\]\((.+)/\)$", (tmp_path / "llms.txt").read_text(), re.MULTILINE)
+    assert {"." if name == "index.md" else name.removesuffix(".md") for name in pages} == set(places)
+
+
 def test_a_page_that_fetches_from_another_host_is_refused(site: ModuleType, tmp_path: Path) -> None:
     page = tmp_path / "index.html"
     page.write_text('<link rel="canonical" href="https://x.example/"><a href="https://x.example/">x</a>')

@@ -94,7 +94,6 @@ class OwnChat:
         self._resumed = find(store, arguments.resume) if arguments.resume else ""
         before = store.metadata(self._resumed) if self._resumed else Metadata(session_id="")
         self._agent: Agent = agent_of(arguments.agent or before.agent_name, settings, model=arguments.model)
-        require_installed(self._agent, settings)
         self._permissions, mode = _permissions(arguments.permissions, settings)
         self._setup = checked(
             Setup(
@@ -126,7 +125,8 @@ class OwnChat:
         self._setup = replace(self._setup, folder_settings=use)
 
     def run(self) -> int:
-        """Run the chat until the person leaves; returns the exit code."""
+        """Run the chat until the person leaves; returns the exit code. Raises AgentNotFound before it begins."""
+        require_installed(self._agent, self._settings)
         setup = self._setup
         state = ChatState(
             agent=self._agent.title,
