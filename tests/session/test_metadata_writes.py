@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
+from harness.session.open_thread import create_thread
 from harness_kit import Model, opened, run, used
 
 
@@ -62,3 +63,27 @@ def test_opening_a_thread_gives_it_nothing_of_the_one_before(tmp_path: Path) -> 
             assert harness.store.metadata(two.id).prompt == "to the second"
 
     run(main)
+
+
+def test_a_secret_is_masked_whenever_it_comes_in(tmp_path: Path) -> None:
+    secret = "hunter2-hunter2-hunter2"
+    store = FileStore(str(tmp_path))
+    metadata = Metadata(session_id="log", name="plain", settings={"a": 1})
+    thread = create_thread(store, metadata, {"TOKEN": secret})
+    assert thread.save()
+    assert thread.save()
+    thread.metadata.settings["later"] = {"deep": [f"it is {secret}"]}
+    assert thread.save()
+    thread.metadata.name = secret
+    assert thread.save()
+    assert thread.save()
+    text = (tmp_path / "log.meta.json").read_text()
+    assert secret not in text
+    assert "plain" not in text
+    assert "later" in text
+    thread.metadata.settings["odd"] = f"\ud800{secret}"  # no JSON, and masked all the same
+    for _ in range(2):
+        assert thread.save()
+        assert secret not in (tmp_path / "log.meta.json").read_text()
+    thread.close()
+    store.close()

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from harness.errors import HarnessError, UnknownSession
 from harness.events import Event, FollowUpsChanged, Relay, ThreadCreated, Warning
 from harness.folds.session.events import HarnessThread
@@ -42,6 +44,8 @@ class OpenThread:
         self._secrets = secrets
         self._snapshot_seq, self._snapshot_bytes = 0, 0
         """Sequence number and size of the last snapshot that was saved here."""
+        self._masked_texts: bytes | None = None
+        """Those of the metadata, as they were after they were last masked."""
         self.is_saved: bool = True
         """Whether the metadata could be saved when that was last tried."""
         self.last_summary: tuple[str, str, Any] | None = None
@@ -89,7 +93,7 @@ class OpenThread:
         """Save the metadata; False if that failed. Tags are given from outside, and are kept as they are there."""
         with suppress(HarnessError, OSError):
             self.metadata.tags = self.store.metadata(self.id).tags
-        mask(self.metadata, self._secrets)
+        self._mask()
         try:
             self.store.save_metadata(self.metadata)
         except (HarnessError, OSError):
@@ -98,6 +102,21 @@ class OpenThread:
         else:
             self.is_saved = True
         return self.is_saved
+
+    def _mask(self) -> None:
+        """Mask secrets, unless nothing has changed since that was last done: it costs as much as half of a write."""
+        texts = self._texts()
+        if texts is None or texts != self._masked_texts:
+            mask(self.metadata, self._secrets)
+            self._masked_texts = self._texts()
+
+    def _texts(self) -> bytes | None:
+        """What may have secrets in it; None where only masking finds out how it can be written."""
+        metadata = self.metadata
+        try:
+            return msgspec.json.encode((metadata.name, metadata.prompt, metadata.settings))
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return None
 
     def storable_title(self, title: str) -> str:
         return storable_text(title, self._secrets)
