@@ -14,7 +14,13 @@ import pytest
 
 from harness.gateway.call import GatewayCall
 from harness.gateway.call_records import print_of
-from harness.gateway.fingerprint import Fingerprint, MatchContext, first_difference, without_elements
+from harness.gateway.fingerprint import (
+    ANYWHERE,
+    Fingerprint,
+    MatchContext,
+    first_difference,
+    without_elements,
+)
 from harness.gateway.http_requests import ArrivedRequest
 from harness.gateway.recorded import RecordedCall
 from harness.models.wires.wire import SaidItem, all_wires
@@ -182,6 +188,23 @@ def test_items_that_are_left_out_doubled_or_swapped_are_found(tape: Path) -> Non
             if is_silent:  # results of calls that were made at once may come in any order
                 kinds = [[one.kind for one in _said(call, one)[1]] for one in (body, changed)]
                 assert kinds[0] == kinds[1]
+
+
+def _asked(system: str) -> GatewayCall:
+    body = {"model": "m", "system": system, "messages": [{"role": "user", "content": "Go."}]}
+    arrived = ArrivedRequest(method="POST", target="/v1/messages", fields=(), body=json.dumps(body).encode())
+    return GatewayCall(1, 0, arrived, arrived.body)
+
+
+def test_a_tree_that_is_cut_short_because_of_a_seal_is_no_difference() -> None:
+    before = "Folder:\n├───a.py\n└───src/\nBe brief."
+    sealed = "Folder:\n├───.claude/\n├───a.py\n└───... and 15 more\nBe brief."
+    context = MatchContext(stand_ins=(".claude",))
+    one, other = (print_of(_asked(text), context) for text in (before, sealed))
+    assert one.differences(other) == []
+    assert print_of(_asked(sealed.replace("brief", "long")), context).differences(one) == ["system prompt"]
+    bare = (print_of(_asked(text), ANYWHERE) for text in (before, sealed))
+    assert next(bare).differences(next(bare)) == ["system prompt"]
 
 
 def test_an_element_of_a_program_is_taken_out_of_a_text() -> None:

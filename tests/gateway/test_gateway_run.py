@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
 
 import small_agent
-from harness.agents.registry import load
+from harness.agents.registry import load, load_part, names_with
+from harness.contracts.pointing import Pointing
 from harness.errors import UsageError
 from harness.events import ModelCall
-from harness.lab import parse_script
+from harness.lab import LabServer, parse_script
 from harness.lab.doctor_report import Finding
 from harness.lab.fixtures import load_fixture
+from harness.lab.gateway_run import as_provider, model_of
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.scenario import Scenario, load_scenario, read_scenario, scenario_names
 from harness.lab.scenario_run import AgentUnderTest, run_scenario
 from harness.log.stores.files import FileStore
+from harness.models.registry import PROVIDERS, keyed_endpoint
 from harness.runs.replay_request import recorded_tape, replay_request
 from harness.runs.run import start
 
@@ -105,6 +110,23 @@ def test_scenarios_of_the_gateway_are_skipped_for_agents_that_have_none() -> Non
     for name in ("cursor", "antigravity"):
         for scenario in through:
             assert scenario.not_offered(load(name), load_fixture("claude")) != ""
+
+
+def test_a_conversation_in_which_all_is_asked_is_not_held_with_an_agent_that_does_not() -> None:
+    scenario = load_scenario("gateway-two-way")
+    assert "does not ask about everything" in scenario.not_offered(load("kimi"), load_fixture("kimi"))
+    assert scenario.not_offered(load("claude"), load_fixture("claude")) == ""
+
+
+@pytest.mark.parametrize("agent", names_with("gateway"))
+def test_the_scripted_model_is_the_provider_of_any_agent(agent: str) -> None:
+    """Also of one whose own provider has no address of one's choice."""
+    with LabServer() as lab, as_provider(cast("OfflineAgent", SimpleNamespace(agent=agent, server=lab))):
+        pointing: Pointing = load_part(agent, "gateway")
+        provider = model_of(agent).partition("/")[0] or pointing.provider
+        endpoint, _ = keyed_endpoint(provider, "any", os.environ)
+        assert endpoint.url.startswith(lab.url)
+        assert PROVIDERS[provider].wire == pointing.wire
 
 
 def test_a_conversation_is_held_and_played_again(tmp_path: Path) -> None:

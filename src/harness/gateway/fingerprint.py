@@ -54,6 +54,7 @@ _VARYING = tuple(
     )
 )
 """What differs between runs that do the same."""
+_DRAWN = re.compile(r"[\s│]*[├└]")
 _BRANCHES = str.maketrans("└│", "├ ")
 """In a drawn tree the last entry has another branch: it may be last only because of what comes after it."""
 
@@ -151,7 +152,7 @@ class _Reading:
         has_tools = bool(said.tools)
         first = next((one for one in self._alike if one[0] == "user"), None)
         context: dict[str | int, str] = {
-            "system prompt": self._without_stand_ins("\n".join(said.system)),
+            "system prompt": self._without_trees("\n".join(said.system)),
             "tools": "\n".join(sorted(said.tools)),
             "options": as_text(said.options),
             "reminders": "\n".join(self._around),
@@ -196,9 +197,7 @@ class _Reading:
         text = item.value
         if item.role != "assistant":
             bare, around = without_elements(text, self._tags)
-            self._around += (
-                f"after {len(self._said)}: {self._without_stand_ins(element)}" for element in around
-            )
+            self._around += (f"after {len(self._said)}: {self._without_trees(element)}" for element in around)
             text = bare.strip()
         if text.strip():
             self._add(item.role, "text", text.strip())
@@ -213,6 +212,12 @@ class _Reading:
         self._texts[place] = text
         self._said.append(["tool", "result"])
         self._alike.append(["tool", "result"])
+
+    def _without_trees(self, text: str) -> str:
+        """What an agent says by itself of the folder: it leaves out what is too much, and so stand-ins push out the rest."""
+        if self._stand_in is None:
+            return text
+        return self._without_stand_ins("\n".join(line for line in text.split("\n") if not _DRAWN.match(line)))
 
     def _without_stand_ins(self, text: str) -> str:
         if self._stand_in is None:

@@ -29,7 +29,7 @@ from harness.lab.two_way_run import hold_conversation
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 from harness.models.registry import PROVIDERS
-from harness.models.wires.wire import Tokens, all_wires
+from harness.models.wires.wire import MODELS, Tokens, all_wires
 from harness.runs.audit import RAW, check
 from harness.runs.replay_request import recorded_run, replay_request
 from harness.runs.run import Run, start
@@ -64,6 +64,7 @@ class GatewayTrial:
             cwd=request.cwd,
             limits=request.limits,
             permissions=scenario.permissions,
+            model=model_of(request.agent),
             gateway=GatewayOptions(own_home=True),
         )
 
@@ -201,7 +202,7 @@ class GatewayTrial:
 def as_provider(offline: OfflineAgent) -> Iterator[None]:
     """The scripted model and a key of it, where this process would have those of the agent's provider."""
     pointing: Pointing = load_part(offline.agent, "gateway")
-    provider = PROVIDERS[pointing.provider]
+    provider = PROVIDERS[_provider_of(pointing)]
     values = {
         provider.urls[0]: offline.server.url + all_wires()[pointing.wire].base_path,
         provider.keys[0]: _KEY,
@@ -216,6 +217,19 @@ def as_provider(offline: OfflineAgent) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _provider_of(pointing: Pointing) -> str:
+    """The agent's own, or one of the same API, whose address can be another one."""
+    names = (name for name, one in PROVIDERS.items() if one.wire == pointing.wire and one.urls and one.keys)
+    return pointing.provider if PROVIDERS[pointing.provider].urls else next(names)
+
+
+def model_of(agent: str) -> str:
+    """Empty: the agent's own."""
+    pointing: Pointing = load_part(agent, "gateway")
+    provider = _provider_of(pointing)
+    return f"{provider}/{MODELS[0]}" if provider != pointing.provider else ""
 
 
 def _usage(run: Run, requests: Sequence[RequestEntry]) -> Iterator[Finding]:

@@ -101,6 +101,8 @@ class Scenario(_Fields, frozen=True, kw_only=True):
                 return reason
         two_way = agent.two_way if self.person is not None else None
         supports = agent.supports if two_way is None or two_way.supports is None else two_way.supports
+        if two_way is not None and self.permissions == "ask" and two_way.unasked:
+            return f"it does not ask about everything: {two_way.unasked}"
         if self.hand_over_prompt and agent.name not in handover_names():
             return "no conversation can be handed over to it as a session of its own"
         if self.reads_store and agent.name not in history_names():

@@ -44,6 +44,7 @@ from harness.system.contract import system
 _SHORTEST_KEY = 8
 _LISTENER = "listener"
 _DIAL_S = 15.0
+_UPWARDS = f"..{os.sep}.."
 TOKEN_PREFIX = "hgw-"  # noqa: S105
 """The dummy key of a run begins with it."""
 
@@ -254,7 +255,7 @@ class RunGateway:
         return masked
 
     def _context(self, recording: Recording | None) -> MatchContext:
-        places = [(self._cwd, "<cwd>"), (self.home, "<home>")]
+        places = _places(self._cwd, self.home)
         for start in recording.starts if recording is not None else ():
             places += _recorded_places(start)
         pointing = self._plan.pointing
@@ -271,9 +272,9 @@ class RunGateway:
             assert model is not None
             return model
         options = self._plan.options
-        names = {"<cwd>": self._cwd, "<home>": self.home}
+        names = {name: path for path, name in _places(self._cwd, self.home)}
         pairs = [pair for start in recording.starts for pair in _recorded_places(start)]
-        places: Mapping[str, str] = {path: names[name] for path, name in pairs}
+        places: Mapping[str, str] = {path: names[name] for path, name in pairs if name in names}
         self._answers = RecordedAnswers(_entries(options), places, has_live_calls=model is not None)
         self.played = Played(
             Playback(recording, context, places, is_strict=options.is_strict),
@@ -357,5 +358,11 @@ def entries_of(path: str) -> list[RawEntry]:
 
 
 def _recorded_places(start: RawStart) -> list[tuple[str, str]]:
-    home = start.gateway.home if start.gateway is not None else ""
-    return [pair for pair in ((start.cwd, "<cwd>"), (home, "<home>")) if len(pair[0]) > 1]
+    return _places(start.cwd, start.gateway.home if start.gateway is not None else "")
+
+
+def _places(cwd: str, home: str) -> list[tuple[str, str]]:
+    """Folders, and what stands for each. Some agents tell their model the way from the one to the other."""
+    way = os.path.relpath(home, cwd) if os.path.isabs(home) and os.path.isabs(cwd) else ""
+    named = ((cwd, "<cwd>"), (home, "<home>"), (way if way.startswith(_UPWARDS) else "", "<way home>"))
+    return [pair for pair in named if len(pair[0]) > 1]
