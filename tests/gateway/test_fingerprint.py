@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.gateway.call import GatewayCall
-from harness.gateway.call_records import print_of
+from harness.gateway.call_records import outline_of, print_of
 from harness.gateway.fingerprint import (
     ANYWHERE,
     Fingerprint,
@@ -22,7 +22,7 @@ from harness.gateway.fingerprint import (
     without_elements,
 )
 from harness.gateway.http_requests import ArrivedRequest
-from harness.gateway.recorded import RecordedCall
+from harness.gateway.recorded import RecordedCall, call_of
 from harness.models.wires.wire import SaidItem, all_wires
 from tape_files import TAPES, recording
 
@@ -93,6 +93,14 @@ def test_every_request_finds_its_own_answer(tape: Path) -> None:
         assert found.level == "exact"
         assert found.recorded.printed.exact == call.printed.exact
     assert not played.left
+
+
+def test_what_is_recorded_of_a_request_is_what_its_print_says(tape: Path) -> None:
+    for call, body, context in _answers(tape):
+        again = call_of(call.request, json.dumps(body).encode())
+        outlined, printed = outline_of(again, context), print_of(again, context)
+        assert outlined == (printed.conversation, printed.tools, printed.tool_count)
+        assert outlined.conversation
 
 
 def test_other_ids_dates_ports_folders_and_orders_do_not_matter(tape: Path) -> None:

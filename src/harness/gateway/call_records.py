@@ -13,10 +13,10 @@ from urllib.parse import parse_qsl, urlencode
 from harness.gateway.bindings import joined
 from harness.gateway.bodies import BodyWriter
 from harness.gateway.call import GatewayCall
-from harness.gateway.fingerprint import ANYWHERE, Fingerprint, MatchContext, fingerprint
+from harness.gateway.fingerprint import ANYWHERE, Fingerprint, MatchContext, Outline, fingerprint, outline
 from harness.gateway.reply import Reply
 from harness.log.raw import RawCall, RawRequest, RawResponse
-from harness.models.wires.wire import events_of
+from harness.models.wires.wire import WireFormat, events_of
 
 HIDDEN = "***"
 _SECRET_PARAMETERS = frozenset(("access_token", "api_key", "key", "token"))
@@ -53,11 +53,20 @@ def print_of(call: GatewayCall, context: MatchContext, plain: bytes | None = Non
     route = f"{call.wire_name} {call.endpoint}" if call.endpoint else f"{call.http.method} {call.http.path}"
     if call.endpoint == "models":
         route += call.http.path
-    wire = call.wire if call.wire_name and call.endpoint != "models" else None
+    wire = _conversing_wire(call)
     if plain is None or plain == call.plain:
         return fingerprint(route, wire, call.plain, call.http.body, context)
     again = GatewayCall(call.number, call.at_ms, call.arrived, plain)
     return fingerprint(route, wire, plain, again.http.body, context)
+
+
+def outline_of(call: GatewayCall, context: MatchContext) -> Outline:
+    """Which conversation it is of, and what it offers."""
+    return outline(_conversing_wire(call), call.http.body, context)
+
+
+def _conversing_wire(call: GatewayCall) -> WireFormat | None:
+    return call.wire if call.wire_name and call.endpoint != "models" else None
 
 
 class CallRecords:
@@ -86,7 +95,7 @@ class CallRecords:
             reply.is_cut = not call.wire.end(events_of(reply.content)).stop_reason
         plain = self._without_secrets(call.plain)
         content = self._masked_answer(reply.content)
-        printed = print_of(call, self._context)
+        outlined = outline_of(call, self._context)
         response = RawResponse(
             at_ms=time.time_ns() // 1_000_000,
             id=call.number,
@@ -103,7 +112,7 @@ class CallRecords:
             data=zlib.compress(content, _LEVEL) if content else b"",
         )
         with self._lock:
-            request = self._request(call, plain, printed, self._step(call, reply, printed))
+            request = self._request(call, plain, outlined, self._step(call, reply, outlined))
             self._write((request, response))
 
     def cut(self, between: Callable[[], object]) -> None:
@@ -112,7 +121,7 @@ class CallRecords:
             between()
             self._bodies = BodyWriter()
 
-    def _request(self, call: GatewayCall, plain: bytes, printed: Fingerprint, step: int) -> RawRequest:
+    def _request(self, call: GatewayCall, plain: bytes, outlined: Outline, step: int) -> RawRequest:
         stored = self._bodies.store(call.number, plain) if plain and self._keeps_bodies else None
         return RawRequest(
             at_ms=call.at_ms,
@@ -123,10 +132,10 @@ class CallRecords:
             wire=call.wire_name,
             purpose=call.endpoint or "",
             model=call.model,
-            conversation=printed.conversation,
+            conversation=outlined.conversation,
             step=step,
-            tools=printed.tools,
-            tool_count=printed.tool_count,
+            tools=outlined.tools,
+            tool_count=outlined.tool_count,
             body_size=len(call.plain),
             new_size=stored.new_bytes if stored else 0,
             of=stored.of if stored else 0,
@@ -137,13 +146,13 @@ class CallRecords:
             data=stored.data if stored else b"",
         )
 
-    def _step(self, call: GatewayCall, reply: Reply, printed: Fingerprint) -> int:
+    def _step(self, call: GatewayCall, reply: Reply, outlined: Outline) -> int:
         if call.endpoint != "answer":
             return 0
         if is_whole(reply.status, is_cut=reply.is_cut):
-            self._steps[printed.conversation] += 1
-            return self._steps[printed.conversation]
-        return self._steps[printed.conversation] + 1
+            self._steps[outlined.conversation] += 1
+            return self._steps[outlined.conversation]
+        return self._steps[outlined.conversation] + 1
 
     def _masked_answer(self, content: bytes) -> bytes:
         """Pieces of a stream may cut a secret in two: then they are joined, and masked as one."""

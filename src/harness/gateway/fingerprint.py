@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -57,6 +58,7 @@ _VARYING = tuple(
 _DRAWN = re.compile(r"[\s│]*[├└]")
 _BRANCHES = str.maketrans("└│", "├ ")
 """In a drawn tree the last entry has another branch: it may be last only because of what comes after it."""
+_LONGEST_REMEMBERED = 32 * 1024
 
 
 class MatchContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +111,22 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
+class Outline(NamedTuple):
+    """What a request is one of, without a look at all that it says."""
+
+    conversation: str = ""
+    """As in `Fingerprint`."""
+    tools: str = ""
+    tool_count: int = 0
+
+
+def outline(wire: WireFormat | None, body: Any, context: MatchContext) -> Outline:
+    """`body`: as a value."""
+    if wire is None or not isinstance(body, dict):
+        return Outline()
+    return _Reading("", wire.said(body), context).outline()
+
+
 def fingerprint(
     route: str, wire: WireFormat | None, plain: bytes, body: Any, context: MatchContext
 ) -> Fingerprint:
@@ -140,6 +158,21 @@ class _Reading:
         self._names: dict[int, str] = {}
         self._call_places: dict[str, int] = {}
 
+    def outline(self) -> Outline:
+        for item in self._conversation.items:
+            if self._first() is not None:
+                break
+            self._take(item)
+        return self._outlined()
+
+    def _first(self) -> Any:
+        return next((one for one in self._alike if one[0] == "user"), None)
+
+    def _outlined(self) -> Outline:
+        tools = self._conversation.tools
+        conversation = _digest(_serial([bool(tools), self._first()])).hex()[:12]
+        return Outline(conversation, _digest(_serial(tools)).hex()[:16] if tools else "", len(tools))
+
     def finish(self, exact: bytes) -> Fingerprint:
         said = self._conversation
         calls = [item for item in said.items if item.kind == "call"]
@@ -150,7 +183,7 @@ class _Reading:
         for item in said.items:
             self._take(item)
         has_tools = bool(said.tools)
-        first = next((one for one in self._alike if one[0] == "user"), None)
+        outlined = self._outlined()
         context: dict[str | int, str] = {
             "system prompt": self._without_trees("\n".join(said.system)),
             "tools": "\n".join(sorted(said.tools)),
@@ -169,9 +202,9 @@ class _Reading:
                 if text
             },
             results=self._results,
-            conversation=_digest(_serial([has_tools, first])).hex()[:12],
-            tool_count=len(said.tools),
-            tools=_digest(_serial(said.tools)).hex()[:16] if said.tools else "",
+            conversation=outlined.conversation,
+            tool_count=outlined.tool_count,
+            tools=outlined.tools,
             texts={**context, **self._texts},
             items=tuple(self._items),
             call_names=self._names,
@@ -250,6 +283,16 @@ def _listed(stand_ins: Sequence[str]) -> re.Pattern[str] | None:
 
 
 def _mask(text: str) -> str:
+    return _remembered_mask(text) if len(text) <= _LONGEST_REMEMBERED else _masked(text)
+
+
+@lru_cache(maxsize=2048)
+def _remembered_mask(text: str) -> str:
+    """Most of what a request says was said in the one before: of a long run each text would be masked a hundred times."""
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
     for pattern, name in _VARYING:
         text = pattern.sub(name, text)
     return text

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from harness.gateway.call import Answerer, GatewayCall
-from harness.gateway.call_records import print_of
+from harness.gateway.call_records import outline_of
 from harness.gateway.fingerprint import Fingerprint, first_difference, quoted
 from harness.gateway.pass_on import refuse
 from harness.gateway.recorded import FoundCall, Playback, RecordedCall
@@ -79,8 +79,8 @@ class Played:
             return False
         if self.forked_after is None and call.endpoint == "answer":
             recording, given = self.playback.recording, self.playback.answers
-            printed = print_of(call, self.playback.context)
-            is_main = not recording.main or printed.conversation == recording.main
+            conversation = outline_of(call, self.playback.context).conversation
+            is_main = not recording.main or conversation == recording.main
             if is_main and given[recording.main] >= self._fork_at:
                 self.forked_after = given[recording.main]
         return self.forked_after is not None
