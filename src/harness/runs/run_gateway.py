@@ -364,5 +364,5 @@ def _recorded_places(start: RawStart) -> list[tuple[str, str]]:
 def _places(cwd: str, home: str) -> list[tuple[str, str]]:
     """Folders, and what stands for each. Some agents tell their model the way from the one to the other."""
     way = os.path.relpath(home, cwd) if os.path.isabs(home) and os.path.isabs(cwd) else ""
-    named = ((cwd, "<cwd>"), (home, "<home>"), (way if way.startswith(_UPWARDS) else "", "<way home>"))
-    return [pair for pair in named if len(pair[0]) > 1]
+    pairs = ((cwd, "<cwd>"), (home, "<home>"), (way if way.startswith(_UPWARDS) else "", "<way home>"))
+    return [pair for pair in pairs if len(pair[0]) > 1]
