@@ -7,8 +7,10 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -184,6 +186,170 @@ def _fast_open_option() -> bool:
         one.setsockopt(6, 30, 1)
         one.connect(("127.0.0.1", OTHER))
         return bool(one.send(b"leak"))
+
+
+@attempt("io_uring by its later calls")
+def _io_uring_later() -> bool:
+    return call(426, 0, 0, 0, 0, 0, 0) or call(427, 0, 0, 0, 0)
+
+
+@attempt("a descriptor that was inherited")
+def _inherited() -> bool:
+    """Nothing but the program's own pipes, and files that lie where it may write: no socket, no folder, no wall's own."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target, kind = os.readlink(f"/proc/self/fd/{name}"), stat.S_IFMT(os.fstat(int(name)).st_mode)
+        except OSError:
+            continue
+        if kind == stat.S_IFSOCK or (kind == stat.S_IFDIR and not target.startswith("/proc/")):
+            return True
+    return False
+
+
+@attempt("a descriptor of the first process")
+def _of_the_first() -> bool:
+    return any(
+        os.readlink(f"/proc/1/fd/{name}").startswith("socket:")
+        for name in os.listdir("/proc/1/fd")
+        if not PLACES["is_landlock"]
+    )
+
+
+@attempt("a connected pair of sockets, connected again")
+def _pair_connected() -> bool:
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with one, other:
+        one.connect(PLACES["unix"])
+        return bool(one.send(b"x"))
+
+
+@attempt("a pair of sockets that sends to a path")
+def _pair_sends() -> bool:
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with one, other:
+        return bool(one.sendto(b"x", PLACES["unix"]))
+
+
+@attempt("a pair of sockets that sends to an abstract name")
+def _pair_sends_abstract() -> bool:
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with one, other:
+        return bool(one.sendto(b"x", "\0" + PLACES["abstract"]))
+
+
+@attempt("tcp from a user namespace of its own")
+def _from_namespace() -> bool:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            LIBC.unshare(0x10000000)
+            os._exit(0 if connect("127.0.0.1", OTHER) else 1)
+        except OSError:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@attempt("what is mounted over is taken away in a user namespace")
+def _unmounted() -> bool:
+    pid = os.fork()
+    if pid == 0:
+        LIBC.unshare(0x10000000 | 0x20000)
+        LIBC.umount2(PLACES["home"].encode(), 2)
+        LIBC.umount2(b"/tmp", 2)
+        try:
+            os._exit(0 if write(f"{OUTSIDE}/unmounted") and os.path.exists(f"{OUTSIDE}/there") else 1)
+        except OSError:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@attempt("everything made writable again in a user namespace")
+def _remounted() -> bool:
+    pid = os.fork()
+    if pid == 0:
+        LIBC.unshare(0x10000000 | 0x20000)
+        LIBC.mount(None, b"/", None, 32 | 4096, None)
+        try:
+            os._exit(0 if write("/etc/harness-escaped") else 1)
+        except OSError:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@attempt("a new proc, with the kernel's switches")
+def _new_proc() -> bool:
+    pid = os.fork()
+    if pid == 0:
+        LIBC.unshare(0x10000000 | 0x20000 | 0x20000000)
+        inner = os.fork()
+        if inner == 0:
+            if LIBC.mount(b"proc", WORK.encode(), b"proc", 0, None) != 0:
+                os._exit(1)
+            try:
+                os._exit(0 if write(f"{WORK}/sys/kernel/hostname") else 1)
+            except OSError:
+                os._exit(1)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1]) & 1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@attempt("a handle of a file outside")
+def _by_handle() -> bool:
+    handle = ctypes.create_string_buffer(struct.pack("Ii", 128, 0) + bytes(128))
+    mount = ctypes.c_int()
+    if LIBC.name_to_handle_at(-100, b"/etc/hostname", handle, ctypes.byref(mount), 0) != 0:
+        return False
+    folder = os.open("/", os.O_RDONLY)
+    opened = LIBC.open_by_handle_at(folder, handle, os.O_WRONLY)
+    return opened >= 0 and bool(os.write(opened, b"x"))
+
+
+@attempt("shared memory of the system")
+def _shared_memory() -> bool:
+    if PLACES["is_landlock"]:
+        return write(f"/dev/shm/harness-escaped-{os.getpid()}")
+    return os.path.exists(f"/dev/shm/harness-test-{VICTIM}")
+
+
+@attempt("keys of the user")
+def _keys() -> bool:
+    return LIBC.syscall(250 if IS_X86 else 219, 0, -4, 1) >= 0 and PLACES["is_landlock"]
+
+
+@attempt("a bpf program")
+def _bpf() -> bool:
+    return PLACES["is_landlock"] and call(321 if IS_X86 else 280, 0, ctypes.create_string_buffer(128), 128)
+
+
+@attempt("limits of another process")
+def _limits() -> bool:
+    return not PLACES["is_landlock"] and resource.prlimit(VICTIM, resource.RLIMIT_NOFILE) is not None
+
+
+@attempt("a port below that of the gateway, by binding first")
+def _bound_first() -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("127.0.0.1", 0))
+        one.connect(("127.0.0.1", OTHER))
+    return True
+
+
+@attempt("out-of-band data that opens a connection")
+def _out_of_band() -> bool:
+    return bool(socket.socket().sendto(b"x", FAST_OPEN | socket.MSG_OOB, ("127.0.0.1", OTHER)))
+
+
+@attempt("several messages with fast open")
+def _several() -> bool:
+    data = ctypes.create_string_buffer(b"leak")
+    vector = (ctypes.c_size_t * 2)(ctypes.addressof(data), 4)
+    address = ctypes.create_string_buffer(
+        struct.pack("=HH4s8x", 2, socket.htons(OTHER), bytes((127, 0, 0, 1)))
+    )
+    message = (ctypes.c_size_t * 8)(ctypes.addressof(address), 16, ctypes.addressof(vector), 1, 0, 0, 0, 0)
+    with socket.socket() as one:
+        return call(307 if IS_X86 else 269, one.fileno(), message, 1, FAST_OPEN)
 
 
 def call_value(number: int, *arguments: object) -> int:
