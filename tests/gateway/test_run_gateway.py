@@ -184,6 +184,19 @@ def test_a_replay_parts_from_the_recording_where_something_else_is_said(place: P
     assert '"Go." → "Stop."' in error.message
 
 
+def test_shell_language_and_time_zone_are_in_a_replay_those_of_the_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a home of its own, and the run may have had that of the user."""
+    for name, value in (("SHELL", "/bin/bash"), ("TZ", "Asia/Tokyo"), ("LC_ALL", "C")):
+        monkeypatch.setenv(name, value)
+    place.script([{"call": "run", "command": "echo $SHELL $TZ $LC_ALL"}, {"text": "Done."}])
+    run, events = place.run()
+    assert [event.output for event in events if isinstance(event, ToolEnd)] == ["/bin/bash Asia/Tokyo C\n"]
+    _, events = place.replay(run)
+    assert [what for call in calls_of(events) for what in call.differs] == []
+
+
 def test_a_replay_may_be_in_another_folder(place: Place) -> None:
     place.script(
         [{"call": "run", "command": f"cat {shlex.quote(str(place.cwd))}/data.txt"}, {"text": "Done."}]

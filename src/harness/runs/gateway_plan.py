@@ -43,6 +43,8 @@ URL_MARK = "http://gateway.harness.invalid"
 KEY_MARK = "harness-gateway-key-mark"
 FOLDER_MARK = "/harness-gateway-folder-mark"
 HOME_MARK = f"{FOLDER_MARK}/home"
+_OF_THE_USER = ("LC_ALL", "SHELL", "TZ")
+"""What a home of its own does not change: agents tell their model of it, and commands say other words with it."""
 _VERSIONS = {"anthropic": "/v1", "gemini": "/v1beta"}
 
 
@@ -198,7 +200,8 @@ def _own_home(agent: Agent, request: Request, version: Version) -> LaunchConfig:
         config = replace(config, model=request.gateway.recorded_model)
     # For the lab it does not matter which key is sent: here it does.
     marked: LaunchConfig = _replaced(config, {KEY: KEY_MARK})
-    return replace(marked, env={**environment_of(context), **marked.env})
+    env = {name: text for name, text in environment_of(context).items() if name not in _OF_THE_USER}
+    return replace(marked, env={**env, **marked.env})
 
 
 def _beside(agent: Agent, pointing: Pointing, model: str) -> LaunchConfig:
