@@ -23,8 +23,8 @@ from harness.native.loop.cancellation import TimeLimits
 from harness.native.loop.conversation import AgentConversation
 from harness.native.loop.loop_context import AgentOptions
 from harness.native.loop.native import window_for
+from harness.native.loop.resources import Resources
 from harness.native.loop.system_prompt import news
-from harness.native.loop.tool_calls import Resources
 from harness.native.loop.transcript import KnownTalk
 from harness.runs.turn_checkpoints import LateCheckpoints, recorder_in
 from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of

@@ -20,7 +20,8 @@ from harness.contracts.tool import Tool, ToolFailure, ToolOutput
 from harness.contracts.tool_servers import ServedTools
 from harness.events import Event, Relay, RelayReply, ToolEnd, ToolProgress, ToolStart
 from harness.native.loop.loop_context import AgentOptions
-from harness.native.loop.tool_calls import Resources, ToolExecutor
+from harness.native.loop.resources import Resources
+from harness.native.loop.tool_calls import ToolExecutor
 from harness.questions.permissions import PermissionPolicy
 from harness.runs.tool_server import ToolServer
 from harness.session.builtin.ask_user import AskUserTool

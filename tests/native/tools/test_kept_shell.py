@@ -18,7 +18,7 @@ from harness.approvals.work_folder import WorkFolder
 from harness.contracts.model import Call
 from harness.contracts.tool import ToolOutput
 from harness.events.operation import List, Search
-from harness.native.loop.tool_calls import Resources
+from harness.native.loop.resources import Resources
 from harness.native.tools.bash import BashTool
 from harness.native.tools.kept_shell import KeptShell, ShellEnd
 from harness.native.tools.spellings import in_our_words

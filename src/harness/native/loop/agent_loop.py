@@ -22,7 +22,7 @@ The cost of a step depends only on what it adds, however long the run is: the hi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from harness.contracts.model import Call, ToolSpec, Turn
@@ -40,12 +40,16 @@ from harness.native.loop.run_recorder import RunRecorder
 from harness.native.loop.step_limits import ReachedLimit, StepLimits
 from harness.native.loop.tool_calls import ToolExecutor
 from harness.native.loop.transcript import LoopTranscript
+from harness.native.tools.background_agents import BackgroundAgents
 from harness.questions.open_questions import LIMIT_CATEGORY, is_budget_question
 
 SUMMARISE = (
     "The limit of model calls for this task is reached, and no more tools can be used. Sum up what was done, "
     "what was found out, and what is left to do."
 )
+
+_LOOK_S = 0.2
+"""How soon a message is noticed while a run waits for its sub-agents."""
 
 Ending: TypeAlias = Outcome | Literal["suspended"]
 """How the loop ended; `suspended`: a person has to answer before it can continue."""
@@ -99,7 +103,7 @@ class AgentLoop:
                 return "limit_exceeded"
             if answer.calls:
                 if not await self._call(answer.calls):
-                    return "suspended"
+                    return await self._suspended()
                 if self._tools.guard.repeated:
                     return self._stop_repeating()
                 if self._is_enough():
@@ -114,7 +118,7 @@ class AgentLoop:
         """Continue a suspended run: first the calls of its last step, with the answers to their questions."""
         calls = resumption.pending.calls
         if calls and not await self._call(calls, resumption):
-            return "suspended"
+            return await self._suspended()
         if self._is_refused_more(resumption):
             return "limit_exceeded"
         return "completed" if self._is_enough() else await self.run()
@@ -128,6 +132,28 @@ class AgentLoop:
         """Messages of the user that came since the last model call."""
         for message in self._inbox.take_steering():
             self._recorder.add_message(message)
+        self._tell_of_agents()
+
+    def _tell_of_agents(self) -> None:
+        """Of sub-agents in the background that have ended."""
+        if (agents := self._tools.of_run.made(BackgroundAgents)) is not None:
+            for text in agents.news():
+                self._recorder.add_reminder(text)
+
+    async def _wait_for_agents(self, is_enough: Callable[[], bool]) -> bool:
+        """Until a sub-agent in the background has ended, or something else is to be done; False when none is at work."""
+        agents = self._tools.of_run.made(BackgroundAgents)
+        if agents is None or not (agents.running or agents.has_news):
+            return False
+        while agents.running and not agents.has_news and not is_enough():
+            await agents.wait_for_one(_LOOK_S)
+        return True
+
+    async def _suspended(self) -> Ending:
+        """What works in the background ends with the run: it is waited for, and its answers stay."""
+        while await self._wait_for_agents(lambda: False):
+            self._tell_of_agents()
+        return "suspended"
 
     async def _ask(self, tools: Sequence[ToolSpec]) -> ModelStep:
         """One model call. Its answer is in the transcript when this returns."""
@@ -162,6 +188,8 @@ class AgentLoop:
     async def _has_more_to_do(self, answer: str) -> bool:
         """After an answer without calls: something was added, steering, a reminder, or else the next follow-up."""
         if self._transcript.has_unanswered() or self._inbox.has_steering:
+            return True
+        if await self._wait_for_agents(lambda: self._inbox.has_steering):
             return True
         after_answer = self._options.after_answer
         if after_answer is not None and (reminder := await after_answer(answer)):

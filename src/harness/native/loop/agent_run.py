@@ -42,9 +42,10 @@ from harness.events import (
 from harness.native.loop.agent_loop import AgentLoop, Ending
 from harness.native.loop.cancellation import GRACE_S, stoppable
 from harness.native.loop.loop_context import AgentOptions, LoopContext
+from harness.native.loop.resources import Resources
 from harness.native.loop.run_recorder import RunRecorder
 from harness.native.loop.subagent import options_of, spawn
-from harness.native.loop.tool_calls import Resources, ToolExecutor
+from harness.native.loop.tool_calls import ToolExecutor
 from harness.native.loop.transcript import KnownTalk, LoopTranscript
 
 
@@ -216,6 +217,7 @@ class AgentRun:
             try:
                 return await loop()
             finally:
+                await self._tools.of_run.close()
                 if self._tools.owns_resources:
                     await self._tools.resources.close()
 
@@ -229,8 +231,9 @@ class AgentRun:
             self._recorder.put(Error(message=f"the loop broke: {error!r}", code="internal_error"))
             raise
         finally:
+            self._tools.of_run.kill()  # also when what was stopped has not ended
             if self._tools.owns_resources:
-                self._tools.resources.kill()  # also when what was stopped has not ended
+                self._tools.resources.kill()
             if not self.has_begun:  # stopped before it began: the log still has its start
                 announce()
             last = self._suspend() if ending == "suspended" else self._finish(ending)

@@ -33,7 +33,7 @@ from harness.errors import UsageError
 from harness.events import Message, RelayReply, Result, Signal, Suspended
 from harness.native.loop.agent_run import AgentRun
 from harness.native.loop.loop_context import AgentOptions, LoopContext
-from harness.native.loop.tool_calls import Resources
+from harness.native.loop.resources import Resources
 from harness.native.loop.transcript import KnownTalk, LoopTranscript
 from harness.questions.open_questions import check_reply
 

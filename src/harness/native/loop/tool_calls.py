@@ -21,7 +21,6 @@ from harness.approvals.call import ProposedCall
 from harness.contracts.model import Call, ToolSpec, ToolTurn
 from harness.contracts.tool import (
     Question,
-    Resource,
     Stream,
     Suspension,
     Tool,
@@ -49,6 +48,7 @@ from harness.native.loop.instructions import in_words, names_of, nested_instruct
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_guard import LoopGuard
 from harness.native.loop.outbox import EventChannel
+from harness.native.loop.resources import Resources
 from harness.native.loop.tool_messages import (
     SAID_NO,
     bounded,
@@ -62,44 +62,6 @@ from harness.native.tools.function_tool import is_quick, output_of
 from harness.native.tools.spellings import in_our_words
 from harness.questions.choices import choices_of, granted, preview_of
 from harness.questions.permissions import proposed_call
-
-
-class Resources:
-    """What calls leave to later ones, such as commands in the background: made once, ended with the run, or with the
-    conversation that it is a part of.
-
-    Contract: used in the thread of the loop alone.
-    """
-
-    def __init__(self) -> None:
-        self._made: dict[Callable[[], Resource], Resource] = {}
-        self._is_closed = False
-
-    def get(self, make: Callable[[], Any]) -> Any:
-        """What `make` gave the first time. Raises ToolFailure when the run has ended."""
-        if self._is_closed:
-            raise ToolFailure("the run has ended")
-        if make not in self._made:
-            self._made[make] = make()
-        return self._made[make]
-
-    @property
-    def running(self) -> list[str]:
-        """What goes on, for people."""
-        return [name for resource in self._made.values() for name in getattr(resource, "running", ())]
-
-    def kill(self) -> None:
-        """End everything without waiting for it; nothing is made any more."""
-        self._is_closed = True
-        for resource in self._made.values():
-            resource.kill()
-
-    async def close(self) -> None:
-        """The same, and wait until it has ended."""
-        self.kill()
-        for resource in self._made.values():
-            await resource.ended()
-
 
 _GRACE_S = 3.0
 """How long calls that are stopped may take to clean up."""
@@ -156,6 +118,8 @@ class ToolExecutor:
         self.resources: Resources = resources or Resources()
         """What calls leave to later ones."""
         self.owns_resources: bool = resources is None
+        self.of_run: Resources = Resources()
+        """What does not outlive the run, in a conversation either."""
         self._told: set[str] = set() if told is None else told
         self._context = context
         self._options = options
@@ -562,9 +526,12 @@ class ToolExecutor:
             on_spawn=partial(self._spawn, call_id),
             on_suspend=lambda question: self._suspend(admitted, question),
             on_ask=lambda question: self._wait_here(admitted, question),
-            on_resource=self.resources.get,
+            on_resource=self._resource,
             request=self._options.request,
         )
+
+    def _resource(self, make: Callable[[], Any]) -> Any:
+        return (self.of_run if getattr(make, "ends_with_run", False) else self.resources).get(make)
 
     def _progress(self, call_id: str, text: str, stream: Stream) -> None:
         try:

@@ -17,10 +17,12 @@ from harness.contracts.tool_arguments import Arguments, spec, take
 from harness.errors import HarnessError
 from harness.events import Operation
 from harness.events.operation import Spawn
+from harness.native.tools.background_agents import BackgroundAgents
 
 _DESCRIPTION = (
     "Give a task to a sub-agent, which has the same tools, and get its answer. It knows nothing of this "
-    "conversation: tell it everything it needs. Several calls in one answer work at the same time."
+    "conversation: tell it everything it needs. Several calls in one answer work at the same time; with background you go "
+    "on meanwhile, and its answer comes by itself."
 )
 
 
@@ -37,11 +39,13 @@ class AgentArguments(Arguments, frozen=True, kw_only=True):
     aliases: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("prompt", "initial_prompt", "message", "instructions", "query", "input"), "task"),
         **dict.fromkeys(("description", "title", "role", "agent_name", "type_name"), "name"),
+        **dict.fromkeys(("run_in_background", "is_background"), "background"),
         **dict.fromkeys(("subagent_type", "agent_type", "kind"), "type"),
     }
     task: Annotated[str, Meta(min_length=1, description="what to do, and what to answer")]
     name: Annotated[str, Meta(description="a short name for people")] = ""
     type: Annotated[str, Meta(description="one of the types; empty: one like you")] = ""
+    background: Annotated[bool, Meta(description="return at once; bash_output shows how it stands")] = False
 
 
 class AgentTool(Tool):
@@ -75,7 +79,12 @@ class AgentTool(Tool):
             raise ToolFailure(f"there is no sub-agent of the type {order.type!r} (there are: {names})")
         model, trouble = self._model(kind)
         wish = SubagentWish(kind, model) if kind or model else None
-        text = await context.spawn(order.task, order.name or order.type, wish)
+        name = order.name or order.type
+        if not order.background:
+            return ToolOutput(text=await context.spawn(order.task, name, wish) + trouble)
+        agents: BackgroundAgents = context.resource(BackgroundAgents)
+        agent = agents.start(name, context.spawn(order.task, name, wish))
+        text = f"{agent.id} works in the background; its answer comes by itself, before you are done"
         return ToolOutput(text=text + trouble)
 
     def _model(self, kind: SubagentKind | None) -> tuple[Model | None, str]:

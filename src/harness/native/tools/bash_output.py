@@ -14,6 +14,7 @@ from harness.contracts.tool_arguments import Arguments, spec, take
 from harness.errors import HarnessError
 from harness.events import Operation
 from harness.events.operation import List
+from harness.native.tools.background_agents import BackgroundAgents
 from harness.process.child import ChildExit, OutputChunk, StreamName
 from harness.process.invocation import Invocation
 from harness.workspace.async_process import AsyncProcess
@@ -177,7 +178,7 @@ _STOPPED = -1
 _DESCRIPTION = (
     "Look at a command that bash started with background: what it wrote since the last look, whether it still "
     "runs, and its exit code. With wait, wait until it writes something or ends. With stop, end it, with "
-    "everything it started (SIGINT, then SIGTERM, then SIGKILL)."
+    "everything it started (SIGINT, then SIGTERM, then SIGKILL). The same for a sub-agent in the background (a1)."
 )
 
 
@@ -213,8 +214,11 @@ class BashOutputTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         asked = take(BashOutputArguments, arguments, "bash_output")
         commands: BackgroundCommands = context.resource(BackgroundCommands)
+        agents: BackgroundAgents = context.resource(BackgroundAgents)
         if not asked.id:
-            return ToolOutput(text=commands.listed(), operations=[])
+            return ToolOutput(text="\n".join([commands.listed(), *agents.lines]), operations=[])
+        if (agent := agents.get(asked.id)) is not None:
+            return ToolOutput(text=await agent.look(asked.wait, is_to_stop=asked.stop), operations=[])
         command = commands.get(asked.id)
         is_stopped = asked.stop and command.is_running
         if is_stopped:
