@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from harness.events import Event, RelayReply, Result, SessionStart
+from harness.events import Event, Operation, RelayReply, Result, SessionStart
 
 OnEnd: TypeAlias = Callable[[Result, SessionStart | None], None]
 """Called by a worker, last, with the run's `Result` and its first event."""
+BeforeWork: TypeAlias = Callable[[Sequence[Sequence[Operation]]], Awaitable[None]]
+"""Awaited ahead of calls, with what they mean to do: nothing is changed before it returns."""
 
 
 class Worker(Protocol):
@@ -32,6 +34,13 @@ class Steerable(Protocol):
     def steer(self, text: str, message_id: str = "") -> None:
         """Give the run another message, taken at its next boundary. From any thread."""
         ...
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """It says ahead of its calls what they mean to do."""
+
+    before_work: BeforeWork | None
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from msgspec.structs import replace
 from harness.config import has_limits, sessions_directory
 from harness.contracts.agent import work_of
 from harness.contracts.request import REMOTE_AGENT, Request
-from harness.contracts.worker import Answerable, Noting, OnEnd, Steerable, Worker
+from harness.contracts.worker import Announcing, Answerable, Noting, OnEnd, Steerable, Worker
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import Error, Event, RelayReply, Result, SessionStart, SteeringQueued, Warning
 from harness.log.clock import new_clock
@@ -33,7 +34,7 @@ from harness.log.stores.memory import MemoryStore
 from harness.runs.launch import Launch, prepare
 from harness.runs.process_worker import ProcessWorker
 from harness.runs.recorder import Recorder
-from harness.runs.turn_checkpoints import recorder_of
+from harness.runs.turn_checkpoints import before_work, recorder_of
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -231,7 +232,10 @@ class Run:
         recorder = recorder_of(self.launch, self.hub, self.id)
         try:
             if recorder is not None:
-                recorder.begin()
+                worker = self._worker if isinstance(self._worker, Announcing) else None
+                recorder.begin(is_held=worker is not None)
+                if worker is not None:
+                    worker.before_work = partial(before_work, recorder)
             self._worker.work()
         except BaseException as error:  # noqa: BLE001 # the reader must learn of it, whatever it is
             self._failure = error

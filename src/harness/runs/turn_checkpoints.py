@@ -16,6 +16,8 @@ from harness.runs.launch import Launch
 if TYPE_CHECKING:
     from harness.undo.recorder import TurnRecorder
 
+_PAUSE_S = 0.02
+
 
 def recorder_of(launch: Launch, hub: Hub, run_id: str) -> TurnRecorder | None:
     """Not for a recording, what happens elsewhere, and copies of a folder, which have a diff of their own."""
@@ -38,6 +40,21 @@ def recorder_in(folder: str, hub: Hub, run_id: str) -> TurnRecorder | None:
         return None
 
 
+async def before_work(recorder: TurnRecorder, calls: Sequence[Sequence[Operation]]) -> None:
+    """Calls that mean this are about to run: what they may change has to be seen before."""
+    if all(map(only_looks, calls)):
+        return
+    from harness.undo.recorder import LONGEST_LOOK_S
+
+    try:
+        for _ in range(int(LONGEST_LOOK_S / _PAUSE_S)):
+            if recorder.has_looked:
+                break
+            await asyncio.sleep(_PAUSE_S)
+    finally:
+        recorder.release()
+
+
 class LateCheckpoints:
     """The checkpoints of a run in this process, which says before its calls what they may do: a run that changes no file
     costs nothing, and does not wait.
@@ -53,14 +70,19 @@ class LateCheckpoints:
     async def before(self, calls: Sequence[Sequence[Operation]]) -> None:
         """Calls that mean this are about to run."""
         if not self._has_begun and not all(map(only_looks, calls)):
-            await self.begin()
+            await self._begin(is_held=True)
+        if self._recorder is not None:
+            await before_work(self._recorder, calls)
 
     async def begin(self) -> None:
-        """Take the first checkpoint now."""
+        """Take the first checkpoint now: something else than calls may change files."""
+        await self._begin(is_held=False)
+
+    async def _begin(self, *, is_held: bool) -> None:
         self._has_begun = True
         self._recorder = self._make()
         if self._recorder is not None:
-            await asyncio.to_thread(self._recorder.begin)
+            await asyncio.to_thread(self._recorder.begin, is_held=is_held)
 
     async def end(self) -> None:
         if self._recorder is not None:

@@ -19,11 +19,16 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from harness.folds.changes.lines import lines_of, regions
 from harness.folds.changes.texts import merged
+from harness.undo.checkpoints import BUSY, LATE
 from harness.undo.states import ABSENT, PathState, digest_of, folders_above
 from harness.undo.store import UndoStore
 from harness.undo.turns import Window
 
-NOT_TAKEN = "not known as it was: too large, busy, or in a folder that is not taken"
+NOT_TAKEN = "not known as it was: too large, or in a folder that is not taken"
+_UNKNOWN = {
+    LATE: "not known as it was: the agent changed it before it was looked at",
+    BUSY: "not known as it was: it was being written all the time",
+}
 _LARGEST_MERGED = 4 << 20
 _BINARY_SEEN = 8_000
 
@@ -82,8 +87,9 @@ class Planner:
             if now == was or (paths and not _is_chosen(path, paths)):
                 continue
             why = "" if paths or path in forced else keeper(path, window, was, after)
-            if not why and ("x" in (was.kind, after.kind, now.kind) or self._is_below_untaken(path, window)):
-                why = NOT_TAKEN
+            unknown = next((state for state in (was, after, now) if state.kind == "x"), None)
+            if not why and (unknown is not None or self._is_below_untaken(path, window)):
+                why = _UNKNOWN.get(unknown.digest, NOT_TAKEN) if unknown is not None else NOT_TAKEN
             result = why or self._result(was, after, now, is_forced=path in forced)
             if isinstance(result, str):
                 self.kept[path] = result

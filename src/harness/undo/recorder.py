@@ -1,7 +1,7 @@
 """Checkpoints around one turn of an agent: before its prompt, around its calls, and at its end.
 
 A turn never waits longer than `LONGEST_WAIT_S` for its first checkpoint; a walk that takes longer goes on beside the
-agent. Whatever goes wrong here, the turn runs: what is missing is recorded, and said by `harness undo`.
+agent. An agent of this process says when it is about to change something, and waits then (`LONGEST_LOOK_S`). Whatever goes wrong here, the turn runs: what is missing is recorded, and said by `harness undo`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from harness.undo.store import Checkpoint, Phase, UndoStore, folder_of
 from harness.undo.upkeep import make_room, remove_unused, sweep
 
 LONGEST_WAIT_S = 0.3
+LONGEST_LOOK_S = 10.0
+"""How long the first call that may change a file is held up: what was not seen before it cannot be taken back."""
 _PAUSE_S = 0.02
 """Events come in bursts: a few wake-ups for all of them."""
 _CALL_PAUSE_S = 1.0
@@ -60,10 +62,20 @@ class TurnRecorder:
         self._last_s = 0.0
         self._thread = threading.Thread(target=self._work, name=f"undo-{run_id}", daemon=True)
 
-    def begin(self) -> None:
+    def begin(self, *, is_held: bool = False) -> None:
+        """`is_held`: the agent changes nothing before `release`."""
         self._thread.start()
         self._has_begun.wait(LONGEST_WAIT_S)
+        self._is_released = not is_held
+
+    def release(self) -> None:
+        """From now on the agent may change files."""
         self._is_released = True
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether the first checkpoint is there, or will never be."""
+        return self._has_begun.is_set()
 
     def end(self) -> None:
         self._is_ending = True

@@ -13,8 +13,9 @@ from harness.contracts.file_times import FileTimes
 from harness.contracts.model import Ask, Call, Model, ToolSpec, Turn
 from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool, ToolOutput
+from harness.contracts.worker import BeforeWork
 from harness.conversation.turns import StepContext
-from harness.events import Error, Operation, Outcome, Relay, RelayReply, Signal, Usage
+from harness.events import Error, Outcome, Relay, RelayReply, Signal, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.redact.withheld import withheld_from_tools
@@ -58,6 +59,8 @@ class LoopContext:
         """Set when the conversation was ended from outside: how its runs are to end."""
         self.has_output = False
         """Whether any model has answered anything yet."""
+        self.before_work: BeforeWork | None = None
+        """Awaited ahead of the calls of every run, where its options have nothing of their own."""
         self.spent_usd: float = 0.0
         self.unpriced: set[str] = set()
         """Models that were used without a known price."""
@@ -175,7 +178,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     ) = None
     """Asked before anybody is asked for permission: gives the call as it is to be carried out, or why it may not be.
     The function says what the call means with these arguments."""
-    before_work: Callable[[Sequence[Sequence[Operation]]], Awaitable[None]] | None = None
+    before_work: BeforeWork | None = None
     """Told what calls that are allowed mean, just before they run."""
     after_call: Callable[[Call, ToolOutput], Awaitable[ToolOutput]] | None = None
     """Given what a call gave; gives what the model and the log get."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
-from harness.contracts.worker import OnEnd
+from harness.contracts.worker import BeforeWork, OnEnd
 from harness.conversation.inbox import Inbox
 from harness.errors import HarnessError
 from harness.events import Error, Message, RelayReply, Result, SessionStart, Warning
@@ -39,6 +39,7 @@ class LoopWorker:
 
     def __init__(self, launch: Launch, hub: Hub, on_end: OnEnd, open_job: OpenJob, *, redact: bool) -> None:
         self.result: Result | None = None
+        self.before_work: BeforeWork | None = None
         self._launch = launch
         self._hub = hub
         self._run_id = launch.run_id or hub.log_id
@@ -91,6 +92,7 @@ class LoopWorker:
             cost_of=prices_of(request.cwd, must_hold=request.limits.max_budget_usd is not None),
             sandbox=self._launch.sandbox,
         )
+        context.before_work = self.before_work
         channel = context.outbox.channel(self._run_id)
         for warning in self._launch.warnings:
             channel.put(Warning(message=warning, code="unsupported_option"))

@@ -170,9 +170,10 @@ class ToolExecutor:
         """
         turns = admitted
         self._context.outbox.flush()  # what is about to be done is in the log before it is done
-        if self._options.before_work is not None:
+        before_work = self._options.before_work or self._context.before_work
+        if before_work is not None:
             running = [turn for turn in turns if isinstance(turn, AdmittedCall)]
-            await self._options.before_work([_operations(one.tool, one.arguments) for one in running])
+            await before_work([_operations(one.tool, one.arguments) for one in running])
         if len(turns) == 1 and isinstance(only := turns[0], AdmittedCall) and is_quick(only.tool):
             turns[0] = await self._execute(only)
             await asyncio.sleep(0)  # nobody else had a turn meanwhile
