@@ -121,6 +121,16 @@ def test_turns_of_a_range_are_taken_back_together(cli: CliMachine, project: Path
     assert look(project) == before
 
 
+def test_a_session_that_changed_nothing_names_the_one_before_it(cli: CliMachine, project: Path) -> None:
+    run_native(cli, "echo x > x")
+    run_native(cli, "true", prompt="look")
+    answer = cli.call("undo")
+    assert answer.code == 3
+    earlier = answer.err.split("harness undo ")[1].split()[0]
+    assert cli.call("undo", earlier, "--yes").code == 0
+    assert not (project / "x").exists()
+
+
 def test_what_is_asked_wrongly_is_said(cli: CliMachine, project: Path) -> None:
     answer = cli.call("undo")
     assert answer.code == 3

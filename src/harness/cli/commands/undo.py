@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from harness.clients.changes.undo import SessionUndo, UndoAnswer
     from harness.log.stores.files import FileStore
+    from harness.undo.store import Checkpoint
 
 SUMMARY = "take back what a turn of an agent changed, commands included"
 _YES = ("y", "yes")
@@ -57,7 +58,7 @@ def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences
-    from harness.clients.changes.undo import open_undo
+    from harness.clients.changes.undo import NothingToUndo, open_undo
 
     if arguments.forget:
         return _forget(console)
@@ -65,14 +66,26 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     if not turn and _TURN.fullmatch(session):
         session, turn = "", session
     store = preferences.open_store(preferences.load(console))
-    with open_undo(store, find_log(store, session)) as undo:
+    log_id = find_log(store, session)
+    with open_undo(store, log_id) as undo:
         if undo.problem:
             console.warning(undo.problem)
         if arguments.list:
             return _list(undo, console, as_json=arguments.json)
         if arguments.show:
             return _show(undo, turn, _within(undo, arguments.show))
-        return _undo(undo, turn, arguments, console)
+        try:
+            return _undo(undo, turn, arguments, console)
+        except NothingToUndo as error:
+            if not session and not error.hint and (earlier := _earlier(log_id)):
+                error.hint = f"the session before it in this folder: harness undo {earlier}"
+            raise
+
+
+def _earlier(log_id: str) -> str:
+    """The session that was recorded in this folder before that one; empty: there is none."""
+    others = [row.log_id for row in _recorded_here() if row.log_id != log_id]
+    return others[-1] if others else ""
 
 
 def _undo(undo: SessionUndo, turn: str, arguments: argparse.Namespace, console: Console) -> int:
@@ -90,19 +103,29 @@ def find_log(store: FileStore, session: str) -> str:
     """Of a session, by default the last one that was recorded in this folder. Raises UnknownSession, NothingToUndo."""
     from harness.clients.changes.undo import NothingToUndo
     from harness.clients.sessions.ids import find
-    from harness.undo.store import UndoStore, folder_of
 
     if session:
         return find(store, session)
-    here = os.getcwd()
-    rows = []
-    if os.path.isdir(folder_of(here)):
-        undo_store = UndoStore(here)
-        rows = [row for row in undo_store.checkpoints() if row.run_id]
-        undo_store.close()
+    rows = _recorded_here()
     if not rows:
-        raise NothingToUndo(f"no turn in {here} was recorded", hint="name a session: harness undo last")
+        raise NothingToUndo(
+            f"no turn in {os.getcwd()} was recorded", hint="name a session: harness undo last"
+        )
     return rows[-1].log_id
+
+
+def _recorded_here() -> list[Checkpoint]:
+    """Around the turns of all sessions in this folder, the oldest first."""
+    from harness.undo.store import UndoStore, folder_of
+
+    here = os.getcwd()
+    if not os.path.isdir(folder_of(here)):
+        return []
+    undo_store = UndoStore(here)
+    try:
+        return [row for row in undo_store.checkpoints() if row.run_id]
+    finally:
+        undo_store.close()
 
 
 def confirm(
