@@ -30,14 +30,11 @@ class Stage:
         program = shutil.which(name)
         if program is None:
             pytest.skip(lacking("real agent", name))
-        self._record = folder / f"{name}-requests.jsonl"
         cwd = folder / "project"
         cwd.mkdir(exist_ok=True)
         # A session that was handed over has answers already: they are not counted.
         script = parse_script({"turns": [{"text": answer} for answer in answers], "order": "arrival"})
-        self.offline = OfflineAgent(
-            script, name, home=str(folder / f"{name}-home"), cwd=str(cwd), record_path=str(self._record)
-        )
+        self.offline = OfflineAgent(script, name, home=str(folder / f"{name}-home"), cwd=str(cwd))
         request = self.offline.request("", binary=program)
         self.model = request.model
         self.agent = CommandAgent(
@@ -51,9 +48,7 @@ class Stage:
     @property
     def asked(self) -> list[str]:
         """What the model was asked, each time, as text."""
-        lines = [line for line in self._record.read_text().split("\n") if line]
-        entries = [json.loads(line) for line in lines]
-        return [json.dumps(one["body"]) for one in entries if one.get("method") == "POST"]
+        return [json.dumps(one.body) for one in self.offline.server.requests if one.method == "POST"]
 
 
 @in_loop
