@@ -175,7 +175,7 @@ def test_a_fleet_compares_two_variants(tmp_path: Path) -> None:
     done = subprocess.run(
         [*harness, "run", folder / "fleet/plan.toml", "--trust"], env=env, capture_output=True, check=False
     )
-    assert (done.returncode, done.stdout.count(b"CaseScored")) == (0, 8)
+    assert (done.returncode, done.stdout.count(b"CaseScored")) == (0, 8), done.stderr.decode()
     report = subprocess.run(
         [*harness, "report", "shop"], env=env, capture_output=True, text=True, check=True
     ).stdout
