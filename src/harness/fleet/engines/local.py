@@ -24,8 +24,8 @@ class LocalEngine:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._workers: dict[str, DetachedProcess] = {}
-        self._watched: dict[int, str] = {}
-        """Descriptor that becomes readable at the end of a worker → its case."""
+        self._descriptors: dict[str, int] = {}
+        """Of the workers whose end the system reports: one that becomes readable then."""
         self._poll = select.poll()
         make_private_directory(os.path.dirname(fleet.output("-")))
 
@@ -35,30 +35,34 @@ class LocalEngine:
         worker = self._workers[case.id] = DetachedProcess(argv, env, self._fleet.output(case.id))
         descriptor = system.watch_process(worker.pid)
         if descriptor is not None:
-            self._watched[descriptor] = case.id
+            self._descriptors[case.id] = descriptor
             self._poll.register(descriptor, select.POLLIN)
 
     def ended(self, timeout_s: float) -> Sequence[tuple[str, str]]:
-        if len(self._watched) < len(self._workers):
+        if len(self._descriptors) < len(self._workers):
             timeout_s = min(timeout_s, _LOOK_EVERY_S)
-        ready = self._poll.poll(timeout_s * 1000)
-        for descriptor, _events in ready:
+        # None: of a worker whose end the system does not report.
+        ready = {None, *(descriptor for descriptor, _events in self._poll.poll(timeout_s * 1000))}
+        found: list[tuple[str, str]] = []
+        for case_id, worker in list(self._workers.items()):
+            if self._descriptors.get(case_id) in ready and (code := worker.code()) is not None:
+                self._forget(case_id)
+                found.append((case_id, f"exit code {code}"))
+        return found
+
+    def _forget(self, case_id: str) -> None:
+        """The worker and what reports its end, together: neither may be left for another one of the case."""
+        del self._workers[case_id]
+        descriptor = self._descriptors.pop(case_id, None)
+        if descriptor is not None:
             self._poll.unregister(descriptor)
             os.close(descriptor)
-        asked = [self._watched.pop(descriptor) for descriptor, _events in ready]
-        if len(self._watched) < len(self._workers):
-            asked = list(self._workers)
-        codes = {case_id: self._workers[case_id].code() for case_id in asked}
-        found = [(case_id, f"exit code {code}") for case_id, code in codes.items() if code is not None]
-        for case_id, _how in found:
-            del self._workers[case_id]
-        return found
 
     def stop(self, case_id: str, *, force: bool = False) -> None:
         if case_id in self._workers:
             self._workers[case_id].signal(signal.SIGKILL if force else signal.SIGTERM)
 
     def close(self) -> None:
-        for descriptor in self._watched:
+        for descriptor in self._descriptors.values():
             os.close(descriptor)
-        self._watched.clear()
+        self._descriptors.clear()
