@@ -310,7 +310,7 @@ PAGES: dict[str, Callable[[], str]] = {
 def agent_table() -> str:
     """The agents that were verified with a real program, and what Harness can do with each. Marks only: details are linked."""
     rows = [
-        "| | runs | asks you first | takes words while it works | its history | continues others' sessions | version |"
+        "| | runs | asks you first | can be steered | its history is read | continues others' sessions | version |"
     ]
     rows.append("|---" * 7 + "|")
     histories, writers = names_with("store"), names_with("writer")
