@@ -33,6 +33,7 @@ PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 FETCHED = re.compile(
     r"<(?:script|img|link|iframe|source|video)\b[^>]*?\b(?:src|href)=\"?(https?://[^\"\s>]+)", re.IGNORECASE
 )
+DESCRIBED = re.compile(r"^\| \[[^\]]+\]\(([\w-]+\.md)\) \| (.+) \|$", re.MULTILINE)
 HARMLESS = re.compile(r"rel=\"?(?:canonical|prev|next)")
 SUMMARY = "One place where coding agents are run, watched, steered, recorded and compared."
 
@@ -97,14 +98,14 @@ def _rewritten(page: Path) -> str:
     return "".join(part if part.startswith("```") else outside_of_code(part) for part in parts)
 
 
-def _navigation(pages: dict[str, str]) -> str:
+def _doors(pages: dict[str, str]) -> dict[str, list[str]]:
     """The doors of docs/README.md with their pages; then what belongs to the project."""
     doors: dict[str, list[str]] = {}
     for heading, body in re.findall(
         r"^## (.+?)\n(.*?)(?=^## |\Z)", pages["index.md"], re.MULTILINE | re.DOTALL
     ):
         names = [name for name in re.findall(r"\]\(([\w-]+\.md)\)", body) if name in pages]
-        if names and heading != "A tour":
+        if set(names).difference(*doors.values()):
             doors[heading] = list(dict.fromkeys(names))
     doors["Reference"].append("api.md")
     doors["The project"] = [*PROJECT_PAGES.values()]
@@ -112,8 +113,12 @@ def _navigation(pages: dict[str, str]) -> str:
     missing = set(pages) - listed
     if missing:
         raise SystemExit(f"docs/README.md does not lead to: {', '.join(sorted(missing))}")
+    return doors
+
+
+def _navigation(pages: dict[str, str]) -> str:
     lines = ["nav = [", '  { "Home" = "index.md" },']
-    for heading, names in doors.items():
+    for heading, names in _doors(pages).items():
         entries = ", ".join(f'{{ "{_title(pages[name])}" = "{name}" }}' for name in names)
         lines.append(f'  {{ "{heading}" = [{entries}] }},')
     return "\n".join([*lines, "]", ""])
@@ -125,9 +130,16 @@ def _title(text: str) -> str:
 
 
 def _write_for_models(output: Path, pages: dict[str, str]) -> None:
-    """llms.txt: which pages there are; llms-full.txt: all of them."""
-    lines = ["# Harness", "", f"> {SUMMARY}", "", "## Pages", ""]
-    lines += [f"- [{_title(text)}]({_place(name)})" for name, text in pages.items()]
+    """llms.txt: which pages there are, by door, each with what docs/README.md says of it; llms-full.txt: all of them."""
+    subjects = dict(DESCRIBED.findall(pages["index.md"]))
+    lines = ["# Harness", "", f"> {SUMMARY}", "", "- [Documentation](./): all pages, and a tour"]
+    listed: set[str] = set()
+    for heading, names in _doors(pages).items():
+        lines += ["", f"## {heading}", ""]
+        for name in (name for name in names if name not in listed):
+            subject = LINK.sub(r"\1", subjects.get(name, "")).removeprefix("… ")
+            lines.append(f"- [{_title(pages[name])}]({_place(name)}){subject and f': {subject}'}")
+        listed |= set(names)
     (output / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (output / "llms-full.txt").write_text("\n\n".join(pages.values()), encoding="utf-8")
 

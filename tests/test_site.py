@@ -58,8 +58,11 @@ def test_what_python_programs_import_is_described(site: ModuleType) -> None:
 def test_the_list_for_models_leads_to_pages_of_the_site(site: ModuleType, tmp_path: Path) -> None:
     pages = dict(site._pages())
     site._write_for_models(tmp_path, pages)
-    places = re.findall(r"^- \[.+\]\((.+)/\)$", (tmp_path / "llms.txt").read_text(), re.MULTILINE)
-    assert {"." if name == "index.md" else name.removesuffix(".md") for name in pages} == set(places)
+    text = (tmp_path / "llms.txt").read_text(encoding="utf-8")
+    places = re.findall(r"^- \[.+?\]\((.+?)/\)", text, re.MULTILINE)
+    assert sorted("." if name == "index.md" else name.removesuffix(".md") for name in pages) == sorted(places)
+    assert "- [Hosting](hosting/): as a service, behind a proxy" in text
+    assert "\n## I host it\n" in text
 
 
 def test_a_page_that_fetches_from_another_host_is_refused(site: ModuleType, tmp_path: Path) -> None:

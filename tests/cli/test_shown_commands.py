@@ -48,6 +48,7 @@ CONSENT = {
 CODES = {"service": 1}
 """0 for all others. No service is installed."""
 PLACEHOLDERS = {
+    "examples/fleet/": f"{ROOT}/examples/fleet/",
     "PLAN.toml": "plan.toml",
     "NAME:": "plan:",
     "NAME": "plan",
