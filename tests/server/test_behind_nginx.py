@@ -1,10 +1,11 @@
-"""The server behind a real nginx, with the lines that docs/protocol.md gives."""
+"""The server behind a real nginx with TLS, with the lines that docs/protocol.md gives."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -32,6 +33,10 @@ http {{
 }}
 """
 HOST = "harness.example.com"
+CERTIFICATE = (
+    f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={HOST} -addext subjectAltName=DNS:{HOST},IP:127.0.0.1"
+    " -out certificate.pem -keyout key.pem"
+)
 
 
 @pytest.mark.parametrize(
@@ -42,13 +47,17 @@ HOST = "harness.example.com"
 def test_the_page_and_its_socket_work_behind_nginx(tmp_path: Path, path: str, passed: str) -> None:
     if NGINX is None:
         pytest.skip(lacking("nginx"))
+    if shutil.which("openssl") is None:
+        pytest.skip(lacking("openssl"))
+    subprocess.run(CERTIFICATE.split(), cwd=tmp_path, check=True, capture_output=True)
+    tls = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
     public = f"https://{HOST}{path}"
     with (
         serve_program(tmp_path, "--public-url", public) as serve,
         _nginx(tmp_path, serve, path, passed) as port,
     ):
         headers = {"Host": HOST, "Origin": f"https://{HOST}", **serve.bearer}
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT_S) as client:
+        with httpx.Client(base_url=f"https://127.0.0.1:{port}{path}", timeout=TIMEOUT_S, verify=tls) as client:
             assert client.get("/healthz", headers={"Host": HOST}).status_code == 200
             page = client.get("/", headers={"Host": HOST})
             asset = re.search(r'src="\./(assets/[^"]+)"', page.text)
@@ -59,7 +68,8 @@ def test_the_page_and_its_socket_work_behind_nginx(tmp_path: Path, path: str, pa
             assert link.startswith(f"{public}/login?token=")
             session = client.post("/api/sessions", json={}, headers=headers).json()["id"]
         with connect(
-            f"ws://{HOST}{path}/ws?session={session}",
+            f"wss://{HOST}{path}/ws?session={session}",
+            ssl=tls,
             sock=socket.create_connection(("127.0.0.1", port)),
             additional_headers=serve.bearer,
             origin=f"https://{HOST}",  # type: ignore[arg-type]
@@ -69,13 +79,15 @@ def test_the_page_and_its_socket_work_behind_nginx(tmp_path: Path, path: str, pa
 
 @contextmanager
 def _nginx(folder: Path, serve: ServeProgram, path: str, passed: str) -> Iterator[int]:
-    """It listens on a free port without TLS; all else is as it is written."""
+    """It listens on a free port, with a certificate of its own; all else is as it is written."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     page = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
     [server] = re.findall(r"^```nginx\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     for written, meant in {
-        "listen 443 ssl;": f"listen 127.0.0.1:{port};",
+        "listen 443 ssl;": f"listen 127.0.0.1:{port} ssl;",
+        "/etc/ssl/harness/fullchain.pem": f"{folder}/certificate.pem",
+        "/etc/ssl/harness/privkey.pem": f"{folder}/key.pem",
         "location / {": f"location {path}/ {{",
         "http://127.0.0.1:4780;": f"{serve.url}{passed};",
     }.items():
