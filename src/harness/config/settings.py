@@ -372,7 +372,7 @@ TABLE = (
         "limits.max_windows",
         "count",
         "anyone",
-        "So many windows in a row, without a word of yours.",
+        "How many windows in a row it continues, without a message of yours.",
         2,
         default=2,
         narrows=_is_no_more,

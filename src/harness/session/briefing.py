@@ -110,8 +110,8 @@ _HEAD = {
     False: "This conversation began without you.",
 }
 _ABOUT = (
-    "What was said and decided meanwhile, as the record has it; go on as if you had been there. "
-    "The user's next message follows after it."
+    "This is what was said and decided meanwhile, taken from the record. Treat it as if you had taken part. "
+    "The user's next message follows."
 )
 _NEVER_TOLD = (
     "what the agents thought and said while they worked, which tools they called and what those gave (files are "
@@ -342,7 +342,7 @@ _LONGEST_RESULT = 400
 _HANDED_OVER = (
     "This conversation was held with another agent ({agent}), and you continue it. What was said and done, as the "
     "record has it: prompts and answers are whole, each call is one line. Files are as they now are on disk. The "
-    "user's next message follows after it."
+    "user's next message follows."
 )
 
 

@@ -301,7 +301,7 @@ class CodexTranslator(PlainAnswer):
         return [*([held] if held is not None and is_other else []), failure, failed]
 
     def _error(self, record: Record) -> Sequence[Event]:
-        message = plain(first_text(record, "message", "error")) or "Codex reports an error without a word"
+        message = plain(first_text(record, "message", "error")) or "Codex reported an error without a message"
         if _RETRY.match(message):
             return [Warning(message=message, code="retry")]
         self._held_error = Error(message=message, code=_code_of(record) or _OWN_CODE)
@@ -336,7 +336,7 @@ class CodexTranslator(PlainAnswer):
 
     def _notice(self, record: Record) -> Sequence[Event]:
         message = plain(first_text(record_of(record.get("item")), "message", "text"))
-        notice = Warning(message=message or "Codex warns without a word", code="notice")
+        notice = Warning(message=message or "Codex warned without a message", code="notice")
         return [Compacted(), notice] if _COMPACTED.fullmatch(message) else [notice]
 
     def _tasks(self, record: Record) -> Sequence[Event]:

@@ -326,7 +326,7 @@ class CodexThreadTranslator(Translator):
     def _error(self, record: Record) -> Sequence[Event]:
         params = record_of(record.get("params"))
         error = record_of(params.get("error"))
-        message = _message_of(error) or "Codex reports an error without a word"
+        message = _message_of(error) or "Codex reported an error without a message"
         if params.get("willRetry") is True:
             details = plain(text_of(error.get("additionalDetails")))
             message = f"{message} ({details})" if details else message
@@ -346,7 +346,7 @@ class CodexThreadTranslator(Translator):
 
     def _warning(self, record: Record) -> Sequence[Event]:
         params = record_of(record.get("params"))
-        message = first_text(params, "message", "summary") or "Codex warns without a word"
+        message = first_text(params, "message", "summary") or "Codex warned without a message"
         if not self._is_new(message):
             return ()
         return [Warning(message=message, code="notice")]

@@ -129,7 +129,7 @@ class ContinueTranslator(PlainAnswer):
         return self._failure(data)
 
     def _failure(self, data: Record) -> list[Event]:
-        message = plain(text_of(data.get("message"))) or "Continue reports an error without a word"
+        message = plain(text_of(data.get("message"))) or "Continue reported an error without a message"
         return [
             Error(message=message, code=code_of(message, "error")),
             Result(success=False, outcome="failed"),

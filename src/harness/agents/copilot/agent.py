@@ -274,7 +274,7 @@ class CopilotTranslator(CopilotCalls):
         status, run_id = count_of(data.get("statusCode")), self._run_of(record, out)
         code = f"http_{status}" if status else text_of(data.get("errorType")) or "error"
         self._has_failed = self._has_failed or not run_id
-        message = text_of(data.get("message")) or "Copilot reports an error without a word"
+        message = text_of(data.get("message")) or "Copilot reported an error without a message"
         return [*out, Error(message=message, code=code, run_id=run_id)]
 
     def _warning(self, record: Record) -> Sequence[Event]:

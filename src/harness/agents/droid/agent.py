@@ -341,7 +341,7 @@ class DroidTranslator(PlainAnswer):
 
     def _error(self, record: Record) -> Sequence[Event]:
         words = record.get("message") or record_of(record.get("error")).get("message")
-        message = text_of(words) or "Droid reports an error without a word"
+        message = text_of(words) or "Droid reported an error without a message"
         if self._failure and message in (_ECHO, self._failure):
             self.rule = "error/repeated"
             return ()

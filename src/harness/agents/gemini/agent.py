@@ -307,7 +307,7 @@ class GeminiTranslator(PlainAnswer):
         return out if tasks is None else [*out, TasksChanged(tasks=tasks)]
 
     def _error(self, record: Record) -> Sequence[Event]:
-        message = text_of(record.get("message")) or "Gemini reports an error without a word"
+        message = text_of(record.get("message")) or "Gemini reported an error without a message"
         code, outcome = STOPS.get(message, ("invalid_answer", "failed"))
         if record.get("severity") == "warning" and message not in STOPS:
             return [*self._flush(), Warning(message=message, code="notice")]
@@ -322,7 +322,7 @@ class GeminiTranslator(PlainAnswer):
             is_explained = self._outcome != "completed"
             self._outcome = outcome_of(kind) if not is_explained else self._outcome
             if message or not is_explained:
-                self._failure = (kind, message or "the run failed, and nobody says why")
+                self._failure = (kind, message or "the run failed, and Gemini does not say why")
         by_model = {name: usage_of(record_of(data)) for name, data in record_of(stats.get("models")).items()}
         out += self._used(by_model or {"": usage_of(stats)})
         out.append(self._ended(count_of(stats.get("duration_ms")), by_model or {"": usage_of(stats)}))

@@ -375,7 +375,7 @@ class GooseTranslator(PlainAnswer):
             return []
         self._errors.add(message)
         self._error_lines.update(line.strip() for line in message.split("\n"))
-        return [Error(message=message or "Goose reports an error without a word", code=failure.code)]
+        return [Error(message=message or "Goose reported an error without a message", code=failure.code)]
 
     def _notification(self, record: Record) -> list[Event]:
         call_id, log = text_of(record.get("extension_id")), record.get("log")

@@ -382,7 +382,7 @@ class GrokTranslator(StreamJson):
 
     def _error(self, record: Record) -> Sequence[Event]:
         out = [*self._begin(record), *self._flush()]
-        message = text_of(record.get("message")) or "Grok reports an error without a word"
+        message = text_of(record.get("message")) or "Grok reported an error without a message"
         return [*out, *self._failure(message), self._native_result(record, "failed", "error")]
 
     def _failure(self, message: str) -> list[Event]:

@@ -591,7 +591,7 @@ def failure_of(error: Record) -> Error:
     message, data = text_of(error.get("message")), error.get("data")
     detail = data if isinstance(data, str) else first_text(record_of(data), "details", "message", "error")
     text = detail if detail and message.partition(":")[0] in _VAGUE else message
-    text = plain(text) or "the agent reports an error without a word"
+    text = plain(text) or "the agent reported an error without a message"
     number = error.get("code")
     http_code = f"http_{number}" if isinstance(number, int) and 400 <= number < 600 else ""
     return Error(message=text, code=http_code or code_of(text, "agent_error"))

@@ -66,7 +66,7 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
         return msgspec.json.decode(await request.body() or b"{}", type=kind)
     except ClientDisconnect as error:
         if request.scope.get("harness.is_late"):
-            raise TooSlow("the body did not come") from error
+            raise TooSlow("the body of the request did not arrive in time") from error
         raise TooLarge("the body is too large, or was cut off") from error
     except RecursionError as error:
         raise UsageError("the body is nested too deeply") from error

@@ -48,14 +48,14 @@ from harness.version import __version__
 from harness.views.usage import UsageReport
 
 _ERRORS = {
-    400: "What was asked has another shape, or cannot be",
-    401: "Not without the token, or a credential",
-    403: "A page of another origin may not ask this",
-    404: "Nothing of that name is here",
-    408: "The body did not come",
-    409: "Not as things are now",
+    400: "The request is malformed, or cannot be carried out",
+    401: "The token or credential is missing or wrong",
+    403: "Pages of other origins may not ask this",
+    404: "There is nothing of that name",
+    408: "The body of the request did not arrive in time",
+    409: "The state of things does not allow it now",
     413: "The body is too large",
-    415: "What changes something must be application/json",
+    415: "A request that changes something must be application/json",
     421: "The server does not answer under that name",
     429: "Too many changes at once",
     500: "The log cannot be read or written",

@@ -97,7 +97,7 @@ async def _answer(model: Model, ask: Ask) -> str:
         if (close := getattr(stream, "aclose", None)) is not None:
             await close()
     if failure is not None:
-        raise ModelFailed(failure.message or "the model failed without a word", failure.code)
+        raise ModelFailed(failure.message or "the model failed without a message", failure.code)
     if message is None:
         raise ModelFailed("the model gave no answer", "no_answer")
     return message.text
