@@ -86,6 +86,7 @@ OTHERS = (
     "python",
     "python3",
     "ray",
+    "scp",
     "ssh",
     "uv",
 )

@@ -57,7 +57,9 @@ def test_the_page_and_its_socket_work_behind_nginx(tmp_path: Path, path: str, pa
         _nginx(tmp_path, serve, path, passed) as port,
     ):
         headers = {"Host": HOST, "Origin": f"https://{HOST}", **serve.bearer}
-        with httpx.Client(base_url=f"https://127.0.0.1:{port}{path}", timeout=TIMEOUT_S, verify=tls) as client:
+        with httpx.Client(
+            base_url=f"https://127.0.0.1:{port}{path}", timeout=TIMEOUT_S, verify=tls
+        ) as client:
             assert client.get("/healthz", headers={"Host": HOST}).status_code == 200
             page = client.get("/", headers={"Host": HOST})
             asset = re.search(r'src="\./(assets/[^"]+)"', page.text)

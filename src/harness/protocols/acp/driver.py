@@ -282,7 +282,9 @@ class AcpDriver(JsonRpcDriver):
                 text_of(record_of(each).get("name")) for each in items_of(self._agent.get("authMethods"))
             ]
             reason += f" ({', '.join(filter(None, names))})" if any(names) else ""
-        return [TurnEnded("failed", f"the agent refused {what}: {reason or 'it gave no reason'}", is_final=True)]
+        return [
+            TurnEnded("failed", f"the agent refused {what}: {reason or 'it gave no reason'}", is_final=True)
+        ]
 
     # Turns
 
