@@ -282,9 +282,7 @@ class AcpDriver(JsonRpcDriver):
                 text_of(record_of(each).get("name")) for each in items_of(self._agent.get("authMethods"))
             ]
             reason += f" ({', '.join(filter(None, names))})" if any(names) else ""
-        return [
-            TurnEnded("failed", f"the agent refused {what}: {reason or 'it gave no reason'}", is_final=True)
-        ]
+        return [TurnEnded("failed", f"the agent refused {what}: {reason or 'unexplained'}", is_final=True)]
 
     # Turns
 
@@ -574,7 +572,7 @@ class AcpDriver(JsonRpcDriver):
     def _configured(self, response: RpcResponse) -> Moves:
         if response.error is None:
             return ()
-        message = f"the agent did not change its settings: {response.error or 'it gave no reason'}"
+        message = f"the agent did not change its settings: {response.error or 'unexplained'}"
         return [Notice(Warning(message=message, code="not_configured"))]
 
     def _mode_call(self, mode: str) -> tuple[str, Record]:
