@@ -126,7 +126,7 @@ def test_asyncio_follows_too(tmp_path: Path) -> None:
 )
 def test_each_limit_ends_as_its_own_outcome(limits: Limits, outcome: str, code: str, tmp_path: Path) -> None:
     path = recording(
-        tmp_path / "r", [{"type": "system", "subtype": "init", "session_id": "s"}, END], [0, 2000]
+        tmp_path / "r", [{"type": "system", "subtype": "init", "session_id": "s"}, END], [0, 60_000]
     )
 
     events = list(replayed(path, limits=limits))
@@ -136,7 +136,7 @@ def test_each_limit_ends_as_its_own_outcome(limits: Limits, outcome: str, code: 
 
 
 def test_an_agent_that_says_nothing_is_stalled(tmp_path: Path) -> None:
-    path = recording(tmp_path / "r", [END], [2000])
+    path = recording(tmp_path / "r", [END], [60_000])
 
     events = list(replayed(path, limits=Limits(first_output_s=0.3)))
 
@@ -152,7 +152,7 @@ def test_turns_and_money_are_watched_where_the_agent_does_not(tmp_path: Path) ->
         "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": "y"}]},
     }
     again = {"type": "assistant", "message": {"id": "m2", "content": [{"type": "text", "text": "two"}]}}
-    path = recording(tmp_path / "r", [say, use, got, again, END], [0, 10, 20, 30, 2000])
+    path = recording(tmp_path / "r", [say, use, got, again, END], [0, 10, 20, 30, 60_000])
 
     events = list(replayed(path, limits=Limits(max_turns=1)))
 
@@ -162,7 +162,7 @@ def test_turns_and_money_are_watched_where_the_agent_does_not(tmp_path: Path) ->
 
 def test_cancelling_interrupts_and_still_ends_with_a_result(tmp_path: Path) -> None:
     path = recording(
-        tmp_path / "r", [{"type": "system", "subtype": "init", "session_id": "s"}, END], [0, 2000]
+        tmp_path / "r", [{"type": "system", "subtype": "init", "session_id": "s"}, END], [0, 60_000]
     )
     live = replayed(path)
     events: list[Event] = []
@@ -175,7 +175,7 @@ def test_cancelling_interrupts_and_still_ends_with_a_result(tmp_path: Path) -> N
 
 
 def test_cancelling_before_the_agent_is_up_works(tmp_path: Path) -> None:
-    path = recording(tmp_path / "r", [{"type": "x"}, END], [0, 2000])
+    path = recording(tmp_path / "r", [{"type": "x"}, END], [0, 60_000])
     live = replayed(path)
     live.cancel()
 
