@@ -243,8 +243,6 @@ def test_what_cannot_be_done_is_said_before_anything_starts(
     base = {"prompt": "Go.", "cwd": str(place.cwd), "gateway": GatewayOptions()}
     with pytest.raises(UsageError, match="cannot be pointed at a gateway"):
         start(Request(agent="cursor", **base), store=place.store)
-    with pytest.raises(UsageError, match="talks to its model itself"):
-        start(Request(agent="native", **base), store=place.store)
     with pytest.raises(UsageError, match="needs the name of a model"):
         start(Request(agent="opencode", **base), store=place.store)
     monkeypatch.delenv("ANTHROPIC_API_KEY")

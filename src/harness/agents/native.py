@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from harness.contracts.agent import Agent
 from harness.contracts.command_line import no_program
-from harness.contracts.translator import Translator
+from harness.protocols.own_events import OwnEvents
 
 AGENT = Agent(
     name="native",
     title="Harness agent",
     binaries=(),
     command=no_program,
-    translator=Translator,
+    translator=OwnEvents,
     work="harness.native.loop.native:start",
     supports=frozenset(
         {

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from harness.contracts.agent import Agent
 from harness.contracts.command_line import no_program
-from harness.contracts.translator import Translator
+from harness.protocols.own_events import OwnEvents
 
 AGENT = Agent(
     name="rlm",
     title="Recursive language model",
     binaries=(),
     command=no_program,
-    translator=Translator,
+    translator=OwnEvents,
     work="harness.native.rlm.rlm_loop:start",
     supports=frozenset(
         {

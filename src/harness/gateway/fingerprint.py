@@ -147,6 +147,7 @@ class _Reading:
         self._tags = (*REMINDERS, *context.reminders)
         self._noise = [re.compile(pattern) for pattern in context.result_noise]
         self._stand_in = _listed(context.stand_ins)
+        self._in_row = _listed_in_row(context.stand_ins)
         self._places = sorted(context.places, key=lambda pair: -len(pair[0]))
         self._said: list[Any] = []
         self._alike: list[Any] = []
@@ -253,8 +254,9 @@ class _Reading:
         return self._without_stand_ins("\n".join(line for line in text.split("\n") if not _DRAWN.match(line)))
 
     def _without_stand_ins(self, text: str) -> str:
-        if self._stand_in is None:
+        if self._stand_in is None or self._in_row is None:
             return text
+        text = self._in_row.sub("", text)
         kept = "\n".join(line for line in text.split("\n") if not self._stand_in.search(line))
         return kept.translate(_BRANCHES)
 
@@ -280,6 +282,14 @@ def _listed(stand_ins: Sequence[str]) -> re.Pattern[str] | None:
     paths = "|".join(map(re.escape, stand_ins))
     names = "|".join(sorted({re.escape(path.rpartition("/")[2]) for path in stand_ins}))
     return re.compile(rf"(?:(?:^|[\s/─])(?:{paths})|─ ?(?:{names}))[/=|*]?\s*$")
+
+
+def _listed_in_row(stand_ins: Sequence[str]) -> re.Pattern[str] | None:
+    """Entries of a line that lists many: `In the directory: .claude/, data.txt, harness.toml`."""
+    names = "|".join(re.escape(path) for path in stand_ins if "/" not in path)
+    if not names:
+        return None
+    return re.compile(rf"(?:(?<=: )|(?<=, ))(?:(?:{names})/?, )+|(?:, (?:{names})/?)+$", re.MULTILINE)
 
 
 def _mask(text: str) -> str:

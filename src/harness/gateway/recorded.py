@@ -69,11 +69,9 @@ class Recording:
         self.is_without_bodies: bool = False
         self._read(entries, context)
         self._used: set[int] = set()
-        counts = Counter(
-            call.printed.conversation
-            for call in self.calls
-            if call.is_answered and call.request.purpose == "answer" and call.printed.tool_count
-        )
+        answered = [call for call in self.calls if call.is_answered and call.request.purpose == "answer"]
+        with_tools = [call for call in answered if call.printed.tool_count]  # some agents offer none at all
+        counts = Counter(call.printed.conversation for call in with_tools or answered)
         self.main: str = counts.most_common(1)[0][0] if counts else ""
         self.words: set[str] = set[str]().union(*(words_of_calls(call.content) for call in self.calls))
 

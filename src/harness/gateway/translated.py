@@ -1,7 +1,7 @@
 """A model of another API answers: the request becomes an `Ask`, and what its model says is written as a stream of the
 program's API, as it comes. Calls are written when their arguments are whole, because some APIs mix those of several.
 
-What only the model understands (signatures, encrypted reasoning) is remembered here by the ids of its calls, and arguments_value
+What only the model understands (signatures, encrypted reasoning) is remembered here by the ids of its calls, and goes
 back to it with them; the program never sees it.
 """
 
@@ -14,11 +14,10 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from contextvars import ContextVar
 from typing import Any
-
-import msgspec
 
 from harness.contracts.model import Ask, Call, Model
 from harness.events import Error, Event, Message, ReasoningDelta, StepEnd, TextDelta, UsageDelta
@@ -62,14 +61,15 @@ _STATUSES = {
 _IN_CODE = re.compile(r"http_(\d{3})")
 
 
-class Untried(Retries, frozen=True):
-    """The program asks again by itself: nothing is request twice here. Notes what the provider said of waiting."""
+_WAITS: ContextVar[list[float | None]] = ContextVar("what a provider said of waiting, call by call")
 
-    waits: list[float | None] = msgspec.field(default_factory=list)
+
+class Untried(Retries, frozen=True):
+    """The program asks again by itself: nothing is asked twice here. Notes what the provider said of waiting."""
 
     def wait_s(self, failure: ModelFailure, tried: int) -> float | None:
         del tried
-        self.waits.append(failure.wait_s)
+        _WAITS.get().append(failure.wait_s)
         return None
 
 
@@ -84,7 +84,8 @@ class Translated:
         on_losses: Callable[[tuple[str, ...]], object] | None = None,
     ) -> None:
         """`on_losses`: called with what of the requests could not be translated, each thing once."""
-        self._open_model = open_model
+        self._model = open_model(Untried())
+        """One for all calls: a script goes on where it was."""
         self._spending = spending
         self._on_losses = on_losses
         self._reported: set[str] = set()
@@ -118,22 +119,21 @@ class Translated:
             return
         reading = read_ask(wire, call.http, self._earlier)
         self._tell(reading.losses)
-        retries = Untried()
-        model = self._open_model(retries)
-        events = _Events(self._loop, model, reading.ask)
+        events = _Events(self._loop, self._model, reading.ask)
         try:
-            self._write(
-                call, reply, _Arriving(events, reading, self._new_id(), model, self._remember), retries
-            )
+            arrival = _Arriving(events, reading, self._new_id(), self._model, self._remember)
+            self._write(call, reply, arrival, events.waits)
         finally:
             events.close()
 
-    def _write(self, call: GatewayCall, reply: Reply, arrival: _Arriving, retries: Untried) -> None:
+    def _write(
+        self, call: GatewayCall, reply: Reply, arrival: _Arriving, waits: Sequence[float | None]
+    ) -> None:
         wire, request = call.wire, call.wire.read(call.http)
         try:
             arrival.wait()
         except NoModelAnswer as failure:
-            wait_s = retries.waits[-1] if retries.waits else None
+            wait_s = waits[-1] if waits else None
             headers = {"retry-after": f"{wait_s:.0f}"} if wait_s is not None else {}
             reply.whole_json(failure.status, wire.refusal(failure.status, failure.message, wait_s), headers)
             return
@@ -217,10 +217,13 @@ class _Events:
     """What a model says, for a thread that waits for it. Contract: iterated once; one `close`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, model: Model, ask: Ask) -> None:
+        self.waits: list[float | None] = []
+        """What the provider said of waiting."""
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._work = asyncio.run_coroutine_threadsafe(self._ask(model, ask), loop)
 
     async def _ask(self, model: Model, ask: Ask) -> None:
+        _WAITS.set(self.waits)
         try:
             async with aclosing(model.answer(ask)) as events:  # type: ignore[type-var] # a generator everywhere
                 async for event in events:

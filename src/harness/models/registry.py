@@ -160,6 +160,12 @@ PROVIDERS: dict[str, Provider] = {
         title="LM Studio", wire="chat", url="http://localhost:1234/v1", urls=("LMSTUDIO_BASE_URL",)
     ),
 }
+GATEWAY_URL, GATEWAY_KEY, GATEWAY_PROVIDER = (
+    "HARNESS_MODELS_URL",
+    "HARNESS_MODELS_KEY",
+    "HARNESS_MODELS_PROVIDER",
+)
+"""Variables of a built-in agent behind a gateway: its address, the token of the run, and whose models it asks."""
 LOCAL, SCRIPTED = "local", "scripted"
 TOY = f"{LOCAL}/smollm2"
 WHAT_IT_IS = (
@@ -220,6 +226,8 @@ def open_model(
     provider_name, slash, model = name.partition("/")
     if not slash or not model:
         raise UsageError(f"{name!r} is not the name of a model", hint=_naming(provider_name))
+    if environ.get(GATEWAY_URL):
+        return _behind_gateway(provider_name, model, environ, retries, timeouts)
     if provider_name == SCRIPTED:
         from harness.models.scripted import open_script
 
@@ -235,6 +243,27 @@ def open_model(
     require_httpx()
     endpoint, key_variable = _endpoint(provider_name, provider, model, environ)
     return HttpModel(endpoint, _wire(provider, endpoint, key_variable), retries=retries, timeouts=timeouts)
+
+
+def _behind_gateway(
+    name: str,
+    model: str,
+    environ: Mapping[str, str],
+    retries: Retries | None,
+    timeouts: HttpTimeouts | None,
+) -> Model:
+    """The gateway of a run stands for one provider, whatever that is: it alone knows the key. Raises UsageError."""
+    reached = environ.get(GATEWAY_PROVIDER, "")
+    if name != reached:
+        raise UsageError(
+            f"{name}/{model} cannot be asked in this run: its gateway asks {reached} alone",
+            hint=f"name models of {reached} only, or run without a gateway",
+        )
+    require_httpx()
+    provider = PROVIDERS.get(name) or Provider(title=name, wire="chat", url="")
+    url = environ[GATEWAY_URL] + ("/v1" if provider.wire in ("chat", "responses") else "")
+    endpoint = ModelEndpoint(provider=name, model=model, url=url, key=environ.get(GATEWAY_KEY, ""))
+    return HttpModel(endpoint, _wire(provider, endpoint, ""), retries=retries, timeouts=timeouts)
 
 
 def usable(environ: Mapping[str, str] | None = None) -> list[Usability]:

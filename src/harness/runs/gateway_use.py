@@ -24,11 +24,11 @@ def with_settings(agent: Agent, request: Request, environ: Mapping[str, str]) ->
 
     Raises BadConfig for a setting that is wrong.
     """
-    if request.recording or agent.work is not None:
+    is_wanted = request.gateway is not None or bool(request.sealed)
+    if request.recording or (agent.work is not None and not is_wanted):
         return request
     settings = load(request.cwd, environ)
     use = settings.value("gateway.use")
-    is_wanted = request.gateway is not None or bool(request.sealed)
     if not is_wanted and (use == "never" or (use == "keys" and not _has_key(agent, request, environ))):
         return request
     options = request.gateway or GatewayOptions()

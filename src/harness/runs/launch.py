@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -61,6 +62,10 @@ NOTHING_HIDES = (
     "no sandbox that could hide something can be built here: what this run must not see can be read by an agent that "
     "looks for it"
 )
+_LOGIN = (
+    "your log-in is passed on to its vendor unchanged; whether a program of yours may stand between the two is for the terms of "
+    "your subscription to say"
+)
 _HIDES_NOTHING = "; the agent can read your home"
 _BY_DIALOGUE = frozenset({"ask", "on_ask", "ask_timeout_s"})
 """What works with every agent that is held in a conversation."""
@@ -104,6 +109,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     gateway: GatewayPlan | None = None
     """The gateway between the agent program and its model."""
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether the agent runs in this process. Behind a gateway a built-in one has a process of its own."""
+        return self.agent.work is not None and self.gateway is None
+
     def new_translator(self) -> Translator:
         return (self.two_way or self.speaks).translator()
 
@@ -123,7 +133,8 @@ def prepare(
     cwd = _working_directory(request)
     request = replace(_with_prompt(request, needs_prompt=needs_prompt), cwd=cwd)
     request = with_settings(agent, request, environ)
-    binary = find_binary(agent, request.binary, environ)
+    is_apart = agent.work is not None and _is_through_gateway(request)
+    binary = sys.executable if is_apart else find_binary(agent, request.binary, environ)
     access = request.permissions
     request, rules = _under_rules(agent, request, cwd, binary)
     wants_two_way = _wants_conversation(agent, request)
@@ -138,8 +149,11 @@ def prepare(
     request = _with_session_id(agent, replace(request, folder_settings=use.settings), version)
     sandbox = _confining(agent, request, plan, environ)
     warnings += left_out + use.warnings + _sandbox_warnings(agent, sandbox, plan)
+    warnings += (_LOGIN,) if plan is not None and plan.options.passes_login else ()
     briefed = _with_briefing(request)
-    command = (two_way or agent).command(briefed, parse_version(version))
+    command = (
+        _own_command(briefed) if is_apart else (two_way or agent).command(briefed, parse_version(version))
+    )
     launch = Launch(
         agent=agent,
         speaks=load(request.native) if request.native else agent,
@@ -182,6 +196,16 @@ def _invocation(
         stdin_stays_open=two_way is not None,
         wall=use.wall,
     )
+
+
+def _is_through_gateway(request: Request) -> bool:
+    return request.gateway is not None or bool(request.sealed)
+
+
+def _own_command(request: Request) -> CommandLine:
+    from harness.runs.own_process import own_process  # only here: most runs have no gateway
+
+    return own_process(request)
 
 
 def _folder_use(
@@ -275,7 +299,7 @@ def _is_about_reading(rule: Rule, agent: Agent) -> bool:
 
 def _has_more(agent: Agent, request: Request, *, wants_two_way: bool) -> bool:
     is_held = wants_two_way and agent.two_way is not None
-    return is_held or request.gateway is not None or bool(request.sealed)
+    return is_held or _is_through_gateway(request)
 
 
 def _version_of(agent: Agent, binary: str, *, is_needed: bool) -> str:

@@ -297,7 +297,7 @@ def start(
     on_end: OnEnd = lambda result, session: _finish(  # noqa: E731
         store, metadata, result, session, is_program=is_program
     )
-    if (work := work_of(launch.agent)) is not None:
+    if launch.runs_here and (work := work_of(launch.agent)) is not None:
         run = Run(launch, store, hub, _worker(work, launch, hub, on_end, redact=redact))
     else:
         if isinstance(store, FileStore):
@@ -372,7 +372,7 @@ def _start_in(
 ) -> Run:
     """Begin a run in a log that outlives it."""
     launch = _observed(_within_budget(launch, store, hub.log_id), launch.run_id)
-    if (work := work_of(launch.agent)) is not None:
+    if launch.runs_here and (work := work_of(launch.agent)) is not None:
         worker = work(launch, hub, _ignore, redact)
     else:
         recorder = Recorder(launch, redact=redact)

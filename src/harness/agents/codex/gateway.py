@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from harness.contracts.pointing import Pointing
+from harness.contracts.pointing import LoginPointing, Pointing
 
 _PROVIDER = (
     'model_providers.harness={name="Harness",base_url="{url}/v1",env_key="HARNESS_GATEWAY_KEY",'
+    'wire_api="responses",supports_websockets=false}'
+)
+_WITH_LOGIN = (
+    'model_providers.harness={name="Harness",base_url="{url}/v1",requires_openai_auth=true,'
     'wire_api="responses",supports_websockets=false}'
 )
 
@@ -20,6 +24,10 @@ POINTING = Pointing(
         r"\b0\.\d{3,} seconds",
         r"nickname[^\w]+\w+",
         r"Original token count: \d+",
+    ),
+    login=LoginPointing(
+        host="https://chatgpt.com/backend-api/codex",
+        args=("-c", 'model_provider="harness"', "-c", _WITH_LOGIN),
     ),
     unset=("CODEX_API_KEY", "OPENAI_BASE_URL"),
 )

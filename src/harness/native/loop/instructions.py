@@ -83,11 +83,17 @@ def names_of(instructions: Sequence[Instructions]) -> str:
 
 def repository_of(cwd: str) -> str:
     folder = os.path.realpath(cwd)
-    while not os.path.lexists(os.path.join(folder, ".git")):
+    while not _has_repository(folder):
         folder, below = os.path.dirname(folder), folder
         if folder == below:
             return ""
     return folder
+
+
+def _has_repository(folder: str) -> bool:
+    """An empty folder of that name is none: in a sealed run it stands in for what must not be made."""
+    git = os.path.join(folder, ".git")
+    return os.path.lexists(os.path.join(git, "HEAD")) or (os.path.lexists(git) and not os.path.isdir(git))
 
 
 class InstructionReader:
