@@ -44,7 +44,8 @@ def turn(prompt):
     messages.append({"role": "user", "content": f"<system-reminder>{session}</system-reminder>{prompt}"})
     while True:
         body = {"model": model, "max_tokens": 1000, "messages": messages, "tools": [shell], "stream": STREAM}
-        headers = {"content-type": "application/json", "x-api-key": key, "anthropic-version": "2023-06-01"}
+        shown = {"x-api-key": key} if key else {"authorization": "Bearer " + os.environ["CLAUDE_CODE_OAUTH_TOKEN"]}
+        headers = {"content-type": "application/json", **shown, "anthropic-version": "2023-06-01"}
         request = urllib.request.Request(url, json.dumps(body).encode(), headers)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:

@@ -78,6 +78,8 @@ def test_the_token_may_be_in_any_header_of_a_key(
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
         (b"nonsense\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nbroken\r\n\r\n", 400),
+        (_get("/v1/models?a=\0b", authorization=OWN), 400),
+        (_get("/v1/models?a=\x7fb", authorization=OWN), 400),
         (chat_request(transfer_encoding="chunked"), 400),
         (chat_request(content_length="12, 13"), 400),
         (chat_request(content_length="-1"), 400),

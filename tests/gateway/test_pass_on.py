@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gateway_far_sides import KEY, TOKEN, OddProvider, chat_request, exchange, last_call, passing
+from harness.gateway.call import GatewayCall
 from harness.gateway.call_events import CallEvents
+from harness.gateway.gateway import ModelGateway
+from harness.gateway.pass_on import PassOn, Upstream
 from harness.gateway.upstream_answer import NotHttp, UpstreamAnswer
 from harness.lab import LabServer, ScriptRun, parse_script
 from lab_client import Client, question
@@ -230,3 +233,18 @@ def test_fuzzed_answers_are_never_an_exception_and_never_hang() -> None:
             reading.end()
         except NotHttp:
             continue
+
+
+class _Refusal:
+    def refusal(self, call: GatewayCall) -> str:
+        return f"no {call.endpoint}"
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/responses", 400), ("/v1/responses/compact", 400)])
+def test_everything_that_costs_is_asked_about_before(path: str, status: int) -> None:
+    passed = PassOn(Upstream(url="http://127.0.0.1:1"), spending=_Refusal())
+    with ModelGateway(passed, token=TOKEN) as gateway, Client(gateway.port) as client:
+        headers = {"host": "127.0.0.1", "authorization": f"Bearer {TOKEN}"}
+        reply = client.ask("POST", path, {"model": "m", "input": "x"}, headers=headers)
+        assert (reply.status, b"no " in reply.body) == (status, True)
+    passed.close()

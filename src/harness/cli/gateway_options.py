@@ -8,10 +8,18 @@ from collections.abc import Callable
 from harness.contracts.request import GatewayOptions
 from harness.errors import UsageError
 
+LOGIN = "pass-login"
 
-def add_gateway(add: Callable[..., object]) -> None:
+
+def add_gateway(add: Callable[..., object], *, takes_login: bool = False) -> None:
+    """`takes_login`: `--gateway=pass-login`."""
     help_text = "put a gateway between the agent and its model: it holds the key and records every call, for `harness replay`"
-    add("--gateway", action="store_true", help=help_text)
+    if takes_login:
+        help_text += "; =pass-login: without a key, the agent's own log-in is passed on to its vendor"
+        words = {"nargs": "?", "const": "key", "default": "", "choices": ("key", LOGIN), "metavar": LOGIN}
+        add("--gateway", help=help_text, **words)
+    else:
+        add("--gateway", action="store_true", help=help_text)
     help_text = "through a gateway, and nothing else can be reached or written; =read: nor can anything of your home be read"
     seals = ("write", "read")
     add("--sealed", nargs="?", const="write", default="", choices=seals, metavar="read", help=help_text)
@@ -29,4 +37,6 @@ def hosts_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 def gateway_of(arguments: argparse.Namespace) -> GatewayOptions | None:
     """Raises UsageError for options that contradict each other."""
     hosts = hosts_of(arguments)
-    return GatewayOptions(allow_hosts=hosts) if arguments.gateway or arguments.sealed else None
+    if not (arguments.gateway or arguments.sealed):
+        return None
+    return GatewayOptions(allow_hosts=hosts, passes_login=arguments.gateway == LOGIN)

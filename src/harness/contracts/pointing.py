@@ -13,6 +13,19 @@ from typing import Any
 import msgspec
 
 
+class LoginPointing(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent is pointed at a gateway that passes its own log-in on: `{url}` holds the token of the run, since the place of
+    the key is taken.
+    """
+
+    host: str
+    """Of its vendor: a log-in is sent nowhere else."""
+    env: Mapping[str, str] = {}
+    args: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
+    """Variables that hold the log-in."""
+
+
 class Pointing(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: nothing here does I/O."""
 
@@ -34,5 +47,7 @@ class Pointing(msgspec.Struct, frozen=True, kw_only=True):
     """Regular expressions for what it puts into results itself, and what differs each time."""
     reminders: tuple[str, ...] = ()
     """Names of elements that it puts into what the user said."""
+    login: LoginPointing | None = None
+    """None: its log-in cannot be passed on."""
     unset: tuple[str, ...] = ()
     """Variables besides those of keys by which it would talk to something else."""

@@ -53,6 +53,8 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The agent gets a home of its own, without the user's settings. A replay always has one."""
     keeps_bodies: bool = True
     """Whether what was said is recorded, and not only how much. Without it there is no replay."""
+    passes_login: bool = False
+    """The agent keeps its own log-in, a subscription's, which is passed on unchanged to its vendor and to nobody else."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that a sealed run may reach besides, on port 443."""
 

@@ -12,6 +12,9 @@ from harness.gateway.http_requests import ArrivedRequest
 from harness.gateway.reply import Reply
 from harness.models.wires.wire import Endpoint, HttpRequest, WireFormat, all_wires
 
+KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
+"""Besides `authorization`."""
+
 
 class GatewayCall:
     """What was asked. Read-only once it is made."""
@@ -41,6 +44,14 @@ class GatewayCall:
     def wire(self) -> WireFormat:
         """Of calls of no API: that of Chat Completions, whose errors most programs understand."""
         return all_wires()[self.wire_name or "chat"]
+
+    @property
+    def shown_keys(self) -> list[str]:
+        """By which it says who asks."""
+        bearer = self.headers.get("authorization", "")
+        found = [bearer[7:].strip() if bearer[:7].lower() == "bearer " else ""]
+        found += [self.headers.get(name, "") for name in KEY_HEADERS]
+        return [key for key in (*found, self.http.query.get("key", "")) if key]
 
     @cached_property
     def model(self) -> str:

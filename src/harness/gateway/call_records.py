@@ -16,6 +16,7 @@ from harness.gateway.call import GatewayCall
 from harness.gateway.fingerprint import ANYWHERE, Fingerprint, MatchContext, Outline, fingerprint, outline
 from harness.gateway.reply import Reply
 from harness.log.raw import RawCall, RawRequest, RawResponse
+from harness.log.redact.redactor import SHORTEST_CREDENTIAL
 from harness.models.wires.wire import WireFormat, events_of
 
 HIDDEN = "***"
@@ -93,8 +94,9 @@ class CallRecords:
         if reply.is_client_gone and reply.is_cut and call.endpoint == "answer":
             # Some programs leave as soon as they have read the last event: nothing was cut off then.
             reply.is_cut = not call.wire.end(events_of(reply.content)).stop_reason
-        plain = self._without_secrets(call.plain)
-        content = self._masked_answer(reply.content)
+        keys = [key.encode() for key in call.shown_keys if len(key) >= SHORTEST_CREDENTIAL]
+        plain = self._without_secrets(_without(keys, call.plain))
+        content = self._masked_answer(_without(keys, reply.content))
         outlined = outline_of(call, self._context)
         response = RawResponse(
             at_ms=time.time_ns() // 1_000_000,
@@ -165,6 +167,13 @@ class CallRecords:
         if b'"user_id"' in plain:
             plain = _ACCOUNT.sub(rb'\1***"', plain)
         return self._mask(plain)
+
+
+def _without(keys: Sequence[bytes], data: bytes) -> bytes:
+    """What a request shows as its key is written nowhere else either: a log-in is known by this alone."""
+    for key in keys:
+        data = data.replace(key, HIDDEN.encode())
+    return data
 
 
 def is_whole(status: int, *, is_cut: bool) -> bool:

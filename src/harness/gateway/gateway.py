@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Self
 
+from msgspec.structs import replace
+
 from harness.errors import UsageError
 from harness.gateway.call import Answerer, GatewayCall
 from harness.gateway.call_records import CallRecords
@@ -27,7 +29,6 @@ from harness.gateway.reply import JSON, Reply
 from harness.gateway.routes import is_route
 
 _OWN_HOSTS = ("127.0.0.1", "localhost", "[::1]", "::1")
-_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 
 
 class LocalAnswer(Exception):
@@ -68,10 +69,11 @@ class ModelGateway:
         pages: Mapping[str, tuple[str, bytes]] = {},
         on_local: Callable[[GatewayCall, LocalAnswer], object] | None = None,
         tunnel: Callable[[str, socket.socket], bool] | None = None,
+        is_token_in_path: bool = False,
     ) -> None:
         """`pages`: further paths, with a type and a content. `on_local`: told of each request that the gateway answers
         itself, before it does. `tunnel`: connects a client to a host that it may reach, and returns when that is over;
-        False: it may not.
+        False: it may not. `is_token_in_path`: paths begin with it, since a log-in of the program's is in its place.
         """
         self.records = records
         self.closing = threading.Event()
@@ -81,6 +83,7 @@ class ModelGateway:
         self._pages = pages
         self._on_local = on_local
         self._tunnel = tunnel
+        self._is_token_in_path = is_token_in_path
         self._numbers = itertools.count(1)
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -113,6 +116,8 @@ class ModelGateway:
         self.close()
 
     def _serve(self, arrived: ArrivedRequest, connection: socket.socket) -> Reply:
+        if self._is_token_in_path:
+            arrived = replace(arrived, target=arrived.target.removeprefix(f"/{self._token}"))
         call = self._call(arrived)
         reply = Reply(connection, arrived.method, lambda reply: self._record(call, reply))
         try:
@@ -173,11 +178,16 @@ class ModelGateway:
         if "origin" in head.headers:
             raise BadRequest(403, "web pages are not answered here")
         call = GatewayCall(0, 0, head, b"")
-        if any(_is_same(shown, self._token) for shown in _keys_in(call)):
+        shown = [self._place_of_token(head)] if self._is_token_in_path else call.shown_keys
+        if any(_is_same(one, self._token) for one in shown):
             return True
         if head.method == "HEAD" and call.endpoint is None:  # a probe, sent without a key, which says nothing
             return False
         raise BadRequest(401, "this key is not known here: it is that of another run, or of none")
+
+    @staticmethod
+    def _place_of_token(head: ArrivedRequest) -> str:
+        return head.target.removeprefix("/").partition("/")[0]
 
     def _connect(self, call: GatewayCall, connection: socket.socket) -> None:
         if self._tunnel is None:
@@ -225,13 +235,6 @@ class ModelGateway:
                 self.records.record(call, reply)
             except Exception as error:  # noqa: BLE001 # whatever it is, the agent gets its answer
                 self.faults.append(error)
-
-
-def _keys_in(call: GatewayCall) -> list[str]:
-    bearer = call.headers.get("authorization", "")
-    found = [bearer[7:].strip() if bearer[:7].lower() == "bearer " else ""]
-    found += [call.headers.get(name, "") for name in _KEY_HEADERS]
-    return [*found, call.http.query.get("key", "")]
 
 
 def _is_proxy_user(words: str, token: str) -> bool:

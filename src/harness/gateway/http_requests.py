@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-_REQUEST_LINE = re.compile(r"([A-Z]{1,20}) (\S+) HTTP/1\.([01])")
+_REQUEST_LINE = re.compile(r"([A-Z]{1,20}) ([\x21-\x7e]+) HTTP/1\.([01])")
+"""Of other characters each server makes what it likes."""
 _SIZE = re.compile(rb"[0-9a-fA-F]{1,16}")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\0\r]")

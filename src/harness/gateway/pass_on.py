@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
-from harness.gateway.call import GatewayCall
+from harness.gateway.call import KEY_HEADERS, GatewayCall
 from harness.gateway.reply import Reply, head_bytes
 from harness.gateway.upstream_answer import NotHttp, UpstreamAnswer
 
@@ -30,7 +30,7 @@ _LONGEST_ANSWER = 64 * 1024 * 1024
 _OF_CONNECTIONS = frozenset(
     ("host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "te", "upgrade", "expect")
 ) | {"accept-encoding", "content-length", "transfer-encoding", "trailer"}
-_KEY_HEADERS = frozenset(("authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie"))
+_KEY_HEADERS = frozenset(("authorization", *KEY_HEADERS, "cookie"))
 _UNPACKED = ("gzip", "x-gzip", "deflate")
 _ENDED_BY_CLIENT = select.POLLRDHUP if hasattr(select, "POLLRDHUP") else select.POLLHUP
 
@@ -41,6 +41,8 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     """Without a slash at its end."""
     key_headers: tuple[tuple[str, str], ...] = ()
+    passes_login: bool = False
+    """The agent's own `authorization` goes there."""
     base_path: str = ""
     """What the paths of the agent begin with, and what stands for that of `url`."""
 
@@ -75,8 +77,8 @@ class PassOn:
         self._connections.close()
 
     def answer(self, call: GatewayCall, reply: Reply) -> None:
-        is_question = self._spending is not None and call.endpoint == "answer"
-        if is_question and self._spending is not None and (refusal := self._spending.refusal(call)):
+        is_paid = call.endpoint in ("answer", "compact")
+        if is_paid and self._spending is not None and (refusal := self._spending.refusal(call)):
             refuse(call, reply, refusal)
             return
         reply.origin = "provider"
@@ -125,7 +127,7 @@ class PassOn:
         body, target = arrived.body, self._target(arrived.target)
         if self._model and call.endpoint == "answer":
             body, target = with_model(call, target, self._model)
-        hidden = _OF_CONNECTIONS | _KEY_HEADERS
+        hidden = _OF_CONNECTIONS | _KEY_HEADERS - ({"authorization"} if upstream.passes_login else set())
         is_changed = body is not arrived.body
         fields = [
             (name, value)

@@ -34,8 +34,18 @@ from harness.gateway.tunnels import require_host_names
 from harness.log.raw import RawGateway
 from harness.log.redact.redactor import secrets_in
 from harness.models.failure import Retries
-from harness.models.registry import PROVIDERS, key_headers, keyed_endpoint, open_model
+from harness.models.registry import (
+    GATEWAY_KEY,
+    GATEWAY_PROVIDER,
+    GATEWAY_URL,
+    PROVIDERS,
+    key_headers,
+    keyed_endpoint,
+    open_model,
+    usual_model,
+)
 from harness.models.wires.wire import all_wires
+from harness.protocols.own_events import OwnEvents
 from harness.runs.sealing import find_seal
 from harness.sandbox.rungs import Rung
 
@@ -85,19 +95,27 @@ def plan_gateway(
     assert request.gateway is not None
     options = request.gateway
     require_host_names(options.allow_hosts)
-    pointing = _pointing(agent)
+    pointing = _pointing(agent, request, environ)
+    if agent.work is not None and not options.recording:
+        request = replace(request, model=pointing.model)
     mode = "pass" if not options.recording else "replay" if options.fork_at is None else "fork"
     provider, name = _chosen(request.model, pointing)
     is_translated = _is_translated(provider, pointing)
     mode = "translate" if mode == "pass" and is_translated else mode
     has_own_home = options.own_home or bool(options.recording) or bool(pointing.not_beside)
-    if has_own_home:
-        config = _own_home(agent, request, version)
+    if options.passes_login:
+        _require_login(agent, pointing, provider, is_alone=not (has_own_home or is_translated))
+        config = _with_login(pointing, name)
+    elif has_own_home:
+        config = _own_home(agent, pointing, request, version, name)
     else:
         # A name of another API means nothing to the agent: it asks for its usual model, and another one answers.
         config = _beside(agent, pointing, name if pointing.needs_model or not is_translated else "")
     source: dict[str, Any] = {}
-    if mode != "replay" and is_translated:
+    if options.passes_login and pointing.login is not None:
+        base_path = all_wires()[pointing.wire].base_path
+        source = {"upstream": Upstream(url=pointing.login.host, base_path=base_path, passes_login=True)}
+    elif mode != "replay" and is_translated:
         source = _translation(agent, provider, name, environ)
     elif mode != "replay":
         # In a home of its own the agent asks for the model of its fixture, whatever was chosen.
@@ -130,19 +148,31 @@ def plan_gateway(
     return replace(request, model=config.model, extra_args=args), plan
 
 
-def _pointing(agent: Agent) -> Pointing:
+def _pointing(agent: Agent, request: Request, environ: Mapping[str, str]) -> Pointing:
+    if agent.translator is OwnEvents:
+        return _own_pointing(request, environ)
     pointing: Pointing | None = load_part(agent.name, "gateway")
     if pointing is not None:
         return pointing
-    if agent.work is not None:
-        raise UsageError(
-            f"{agent.title} talks to its model itself: there is no gateway between them",
-            hint="its calls are in its log as they are",
-        )
     raise UsageError(
         f"{agent.title} cannot be pointed at a gateway",
         hint=f"these can: {', '.join(names_with('gateway'))}",
     )
+
+
+def _own_pointing(request: Request, environ: Mapping[str, str]) -> Pointing:
+    """A built-in agent asks a model of any API. It keeps its own, whoever answers in its place. Raises UsageError."""
+    assert request.gateway is not None
+    model = request.gateway.recorded_model or request.model or usual_model(environ)
+    provider, slash, name = model.partition("/")
+    if not (slash and name):
+        raise UsageError(
+            f"{model!r} is not the name of a model" if model else "no model was named",
+            hint="give one with --model PROVIDER/NAME; `harness models` shows the providers",
+        )
+    wire = PROVIDERS[provider].wire if provider in PROVIDERS else "chat"
+    env = {GATEWAY_URL: "{url}", GATEWAY_KEY: "{key}", GATEWAY_PROVIDER: provider}
+    return Pointing(wire=wire, provider=provider, env=env, model=model)
 
 
 def _chosen(model: str, pointing: Pointing) -> tuple[str, str]:
@@ -174,6 +204,31 @@ def _opened(name: str, environ: Mapping[str, str], retries: Retries) -> Model:
     return open_model(name, environ, retries=retries)
 
 
+def _require_login(agent: Agent, pointing: Pointing, provider: str, *, is_alone: bool) -> None:
+    """Raises UsageError where a log-in would go elsewhere than to the vendor that gave it."""
+    if pointing.login is None:
+        names = [name for name in names_with("gateway") if load_part(name, "gateway").login is not None]
+        raise UsageError(
+            f"a log-in of {agent.title} cannot be passed on",
+            hint=f"use a key: run with --gateway alone; these have log-ins: {', '.join(names)}",
+        )
+    if provider != pointing.provider or not is_alone:
+        raise UsageError(
+            "a log-in is passed on to the vendor that gave it, and used for nothing else",
+            hint="name no other provider, and use a key for replays that ask a model",
+        )
+
+
+def _with_login(pointing: Pointing, model: str) -> LaunchConfig:
+    assert pointing.login is not None
+    values = {"url": f"{URL_MARK}/{KEY_MARK}"}
+    return LaunchConfig(
+        env=fill_template(pointing.login.env, values),
+        args=tuple(fill_template(word, values) for word in pointing.login.args),
+        model=model,
+    )
+
+
 def _upstream(provider: str, name: str, pointing: Pointing, environ: Mapping[str, str]) -> Upstream:
     """Raises UsageError when there is no key."""
     base_path = all_wires()[pointing.wire].base_path
@@ -187,17 +242,18 @@ def _upstream(provider: str, name: str, pointing: Pointing, environ: Mapping[str
     )
 
 
-def _own_home(agent: Agent, request: Request, version: Version) -> LaunchConfig:
-    """By the tables with which the lab runs it."""
+def _own_home(
+    agent: Agent, pointing: Pointing, request: Request, version: Version, model: str
+) -> LaunchConfig:
+    """By the tables with which the lab runs it; an agent without any needs no more than beside the user's settings."""
+    recorded = request.gateway.recorded_model if request.gateway is not None else ""
     fixture: AgentFixture | None = load_part(agent.name, "lab")
-    if fixture is None:
-        raise UsageError(
-            f"{agent.title} cannot be run in a home of its own", hint="use another agent (`harness agents`)"
-        )
     context = LabContext(url=URL_MARK, home=HOME_MARK, cwd=request.cwd, version=version)
-    config = fixture.launch(context)
-    if request.gateway is not None and request.gateway.recorded_model:
-        config = replace(config, model=request.gateway.recorded_model)
+    if fixture is None:
+        config = _beside(agent, pointing, recorded or model)
+    else:
+        config = fixture.launch(context)
+        config = replace(config, model=recorded or config.model)
     # For the lab it does not matter which key is sent: here it does.
     marked: LaunchConfig = _replaced(config, {KEY: KEY_MARK})
     env = {name: text for name, text in environment_of(context).items() if name not in _OF_THE_USER}
@@ -223,6 +279,8 @@ def without_keys(environ: Mapping[str, str], plan: GatewayPlan, agent: Agent) ->
     """An environment without anything that holds a key: the agent has no use for one."""
     keys = {name for provider in PROVIDERS.values() for name in (*provider.keys, *provider.urls)}
     hidden = {*keys, *agent.key_variables, *plan.pointing.unset, *secrets_in(environ)}
+    if plan.options.passes_login and plan.pointing.login is not None:
+        hidden -= set(plan.pointing.login.keeps)
     return {name: value for name, value in environ.items() if name not in hidden}
 
 

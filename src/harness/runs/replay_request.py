@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from harness.agents.registry import load_part
+from harness.agents.registry import load, load_part
 from harness.contracts.request import GatewayOptions, Limits, OnAsk, Request
 from harness.errors import UsageError
 from harness.gateway.tape import joined, read_tape
@@ -24,11 +24,11 @@ from harness.runs.audit import RAW, own_raw_paths
 
 _KEPT = (
     *("permissions", "effort", "temperature", "max_output_tokens", "system_prompt", "append_system_prompt"),
-    *("two_way", "folder_settings", "extra_args", "mcp"),
+    *("context_window", "two_way", "folder_settings", "extra_args", "mcp", "context"),
 )
 """What a replay asks for as the recorded run did."""
-_NOT_FROM_STRANGERS = frozenset(("folder_settings", "extra_args", "mcp"))
-"""By these a tape of somebody else would have programs started that no model has asked for."""
+_NOT_FROM_STRANGERS = frozenset(("folder_settings", "extra_args", "mcp", "context"))
+"""By these a tape of somebody else would have programs started, or a file read, that no model has asked for."""
 
 
 class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +111,8 @@ def _described(entries: list[RawEntry], path: str, source: str) -> RecordedRun:
             f"{source} was recorded without what was said",
             hint="record it with `gateway.bodies` set to `all`",
         )
-    model = next((entry.model for entry in requests if entry.purpose == "answer" and entry.tool_count), "")
+    answers = [entry for entry in requests if entry.purpose == "answer"]
+    model = next((entry.model for entry in answers if entry.tool_count), answers[0].model if answers else "")
     is_masked = any(entry.is_masked for entry in entries if isinstance(entry, RawRequest | RawResponse))
     return RecordedRun(
         path=path,
@@ -133,8 +134,13 @@ def as_recorded(request: Request) -> Request:
 
 
 def _with_model(options: GatewayOptions, recording: RecordedRun) -> GatewayOptions:
+    if load(recording.start.agent).work is not None:
+        return replace(options, recorded_model=recording.start.model)
     own_models = load_part(recording.start.agent, "gateway")
-    if own_models is not None and own_models.wire != "chat":  # its vendor's, which need no settings
+    # Of its vendor's it needs no settings; and of those of others, if it has none for the lab.
+    if own_models is not None and (
+        own_models.wire != "chat" or load_part(recording.start.agent, "lab") is None
+    ):
         return replace(options, recorded_model=recording.model)
     return options
 

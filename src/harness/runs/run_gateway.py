@@ -98,7 +98,13 @@ class RunGateway:
                 keeps_bodies=plan.options.keeps_bodies,
             )
             tunnel = Tunnels(plan.options.allow_hosts) if plan.options.allow_hosts else None
-            self._gateway = ModelGateway(answerer, token=self._token, records=self._records, tunnel=tunnel)
+            self._gateway = ModelGateway(
+                answerer,
+                token=self._token,
+                records=self._records,
+                tunnel=tunnel,
+                is_token_in_path=plan.options.passes_login,
+            )
             self._closers.append(self._gateway.close)
         except BaseException:
             self._clean_up()

@@ -74,7 +74,7 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
     add("--ask-timeout", type=seconds, metavar="SECONDS", help=help_text)
     add("--folder-settings", choices=USES, default="", metavar="use|none", help=FOLDER_SETTINGS_HELP)
     add("--sandbox", action="store_true", help="confine it to the workspace and its own files")
-    add_gateway(add)
+    add_gateway(add, takes_login=True)
     help_text = "use the servers of this mcp.json (may be repeated)"
     add("--mcp", action="append", default=[], metavar="FILE", help=help_text)
     earlier = parser.add_mutually_exclusive_group().add_argument
