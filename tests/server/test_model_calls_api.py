@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from harness.clients.conversations.backend import Setup
 from harness.contracts.fixture import LabContext
 from harness.contracts.request import GatewayOptions
 from harness.errors import UsageError
+from harness.events import ModelCall
 from harness.lab import LabServer, ScriptRun, load_fixture, parse_script
+from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 from harness.tui.file_data import FileScreenData
 from harness.tui.server_data import ServerScreenData
@@ -79,3 +82,22 @@ def test_a_call_that_there_is_none_of_is_refused(live: LiveServer, session: str)
     server = ServerScreenData(live.url, live.access.token)
     with pytest.raises(UsageError, match="there is no call 3: this session has 2"):
         server._calls.get(f"/api/sessions/{session}/requests/3")
+
+
+def test_a_session_goes_on_from_a_step(live: LiveServer, session: str) -> None:
+    with live.http() as client:
+        for body, words in (
+            ({"at": -1}, "counted from 0"),
+            ({"at": 1, "model": "openai/gpt-5.5"}, "needs a key"),
+        ):
+            refused = client.post(f"/api/sessions/{session}/forks", json=body)
+            assert (refused.status_code, words in refused.text) == (400, True), refused.text
+        started = client.post(f"/api/sessions/{session}/forks", json={"at": 2}).raise_for_status()
+        assert started.status_code == 201
+        fork = started.json()["id"]
+    ends_s = time.monotonic() + 60
+    while not (metadata := live.store.metadata(fork)).outcome and time.monotonic() < ends_s:
+        time.sleep(0.02)
+    assert metadata.outcome == "completed"
+    events = list(read_all(live.store, fork))
+    assert [one.origin for one in events if isinstance(one, ModelCall)] == ["recording", "recording"]

@@ -356,6 +356,7 @@ export const api = {
   exported,
   modelCalls: (id: string, signal?: AbortSignal) => request<CallTable>("GET", `${at(id)}/requests`, undefined, signal),
   modelCall: (id: string, number: number) => request<{ lines: readonly string[] }>("GET", `${at(id)}/requests/${number}?new=true`),
+  fork: (id: string, step: number, model: string) => request<{ id: string }>("POST", `${at(id)}/forks`, { at: step, model }),
   deleteSession: (id: string) => request<void>("DELETE", at(id)),
   state: (id: string, signal?: AbortSignal) => request<{ state: HarnessState; seq: number }>("GET", `${at(id)}/state`, undefined, signal),
   stateAt: (id: string, seq: number, signal?: AbortSignal) =>

@@ -1,7 +1,8 @@
 /** The calls of its model that a gateway has recorded: a line each, and what was new in one when it is opened. */
 
-import { useEffect, useState } from "react";
+import { useEffect, useState, type FormEvent } from "react";
 import { api, RequestFailed, type CallTable } from "../api.js";
+import { go, sessionAddress } from "../route.js";
 import { inOneLine, revealed } from "../text/unseen.js";
 import { useConversation } from "./context.js";
 
@@ -29,10 +30,43 @@ export function ModelCalls({ runs }: { readonly runs: number }) {
           <ModelCall key={row[NUMBER]} row={row} />
         ))}
       </ol>
-      <p className="faint small">
-        Go on from a step with another model: <code>harness replay {sessionId.slice(0, 12)} --at STEP --model PROVIDER/NAME</code>
-      </p>
+      <Fork steps={Math.max(0, ...table.rows.filter((row) => row[CONVERSATION] === "main").map((row) => Number(row[STEP]) || 0))} />
     </section>
+  );
+}
+
+/** The same run again, sealed: its recorded answers up to a step, and a model from there on. */
+function Fork({ steps }: { readonly steps: number }) {
+  const { sessionId } = useConversation();
+  const [at, setAt] = useState(String(steps));
+  const [model, setModel] = useState("");
+  const [problem, setProblem] = useState("");
+  const [isStarting, setStarting] = useState(false);
+  const start = (event: FormEvent) => {
+    event.preventDefault();
+    setStarting(true);
+    setProblem("");
+    api.fork(sessionId, Number(at), model.trim()).then(
+      ({ id }) => go(sessionAddress(id)),
+      (failure: unknown) => {
+        setStarting(false);
+        setProblem(failure instanceof RequestFailed ? `${failure.message} ${failure.hint}` : String(failure));
+      },
+    );
+  };
+  return (
+    <form className="small" onSubmit={start}>
+      <label>
+        Go on after step <input type="number" min={0} max={steps} required value={at} onChange={(event) => setAt(event.target.value)} />
+      </label>{" "}
+      <label>
+        with <input value={model} placeholder="the same model, or provider/name" onChange={(event) => setModel(event.target.value)} />
+      </label>{" "}
+      <button type="submit" className="button small" disabled={isStarting}>
+        Go on
+      </button>
+      {problem && <p className="problem">{revealed(problem)}</p>}
+    </form>
   );
 }
 

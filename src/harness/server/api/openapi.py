@@ -39,6 +39,7 @@ from harness.server.api.fleets import (
 from harness.server.api.folder_settings import FolderSettingsData, NewFolderTrust
 from harness.server.api.grants import GrantList
 from harness.server.api.logins import Link, LoggedIn, LoginRequest, Logins, Nonce
+from harness.server.api.model_calls import ForkRequest, StartedFork
 from harness.server.api.schemas import SessionData
 from harness.server.api.sessions import Changes, CommandList, NewSession
 from harness.server.api.workspaces import NewWorktree, RemovedWorktree
@@ -185,6 +186,14 @@ ENDPOINTS = (
         "What was sent in one of them; `new`: what is new in it",
         CallText,
         query=("new",),
+    ),
+    Endpoint(
+        "post",
+        f"{_ONE}/forks",
+        "The same run again up to an answer that a gateway has recorded, and from there on by a model",
+        StartedFork,
+        ForkRequest,
+        status=201,
     ),
     Endpoint("patch", _ONE, "Give it a title or tags", SessionData, Changes, errors=(409,)),
     Endpoint("delete", _ONE, "Delete it; 409 while it runs", status=204, errors=(409,)),

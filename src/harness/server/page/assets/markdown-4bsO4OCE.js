@@ -1,1 +1,0 @@
-export{t as Markdown}from"./markdown-Bd27oENg.js";

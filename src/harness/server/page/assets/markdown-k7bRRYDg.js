@@ -1,0 +1,1 @@
+export{t as Markdown}from"./markdown-B0lUpTM7.js";
