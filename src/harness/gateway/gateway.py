@@ -8,6 +8,7 @@ import itertools
 import socket
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Self
 
@@ -238,14 +239,11 @@ class ModelGateway:
 
 
 def _is_proxy_user(words: str, token: str) -> bool:
-    from base64 import b64decode
-    from binascii import Error
-
     try:
         user = (
             b64decode(words[6:].strip()).decode("utf-8", "replace") if words[:6].lower() == "basic " else ""
         )
-    except (Error, ValueError):
+    except ValueError:
         return False
     return _is_same(user.partition(":")[2], token)
 

@@ -253,11 +253,11 @@ def _behind_gateway(
     timeouts: HttpTimeouts | None,
 ) -> Model:
     """The gateway of a run stands for one provider, whatever that is: it alone knows the key. Raises UsageError."""
-    reached = environ.get(GATEWAY_PROVIDER, "")
-    if name != reached:
+    only = environ.get(GATEWAY_PROVIDER, "")
+    if name != only:
         raise UsageError(
-            f"{name}/{model} cannot be asked in this run: its gateway asks {reached} alone",
-            hint=f"name models of {reached} only, or run without a gateway",
+            f"{name}/{model} cannot be asked in this run: its gateway asks {only} alone",
+            hint=f"name models of {only} only, or run without a gateway",
         )
     require_httpx()
     provider = PROVIDERS.get(name) or Provider(title=name, wire="chat", url="")

@@ -96,41 +96,30 @@ def plan_gateway(
     options = request.gateway
     require_host_names(options.allow_hosts)
     pointing = _pointing(agent, request, environ)
-    if agent.work is not None and not options.recording:
-        request = replace(request, model=pointing.model)
+    request = request if options.recording or agent.work is None else replace(request, model=pointing.model)
     mode = "pass" if not options.recording else "replay" if options.fork_at is None else "fork"
     provider, name = _chosen(request.model, pointing)
     is_translated = _is_translated(provider, pointing)
     mode = "translate" if mode == "pass" and is_translated else mode
     has_own_home = options.own_home or bool(options.recording) or bool(pointing.not_beside)
     if options.passes_login:
-        _require_login(agent, pointing, provider, is_alone=not (has_own_home or is_translated))
-        config = _with_login(pointing, name)
+        config = _with_login(agent, pointing, provider, name, is_alone=not (has_own_home or is_translated))
     elif has_own_home:
         config = _own_home(agent, pointing, request, version, name)
     else:
         # A name of another API means nothing to the agent: it asks for its usual model, and another one answers.
         config = _beside(agent, pointing, name if pointing.needs_model or not is_translated else "")
     source: dict[str, Any] = {}
-    if options.passes_login and pointing.login is not None:
-        base_path = all_wires()[pointing.wire].base_path
-        source = {"upstream": Upstream(url=pointing.login.host, base_path=base_path, passes_login=True)}
-    elif mode != "replay" and is_translated:
+    if mode != "replay" and is_translated:
         source = _translation(agent, provider, name, environ)
     elif mode != "replay":
         # In a home of its own the agent asks for the model of its fixture, whatever was chosen.
-        model = f"{provider}/{name}" if has_own_home and name else ""
-        source = {"upstream": _upstream(provider, name, pointing, environ), "model": model}
+        source = {"model": f"{provider}/{name}" if has_own_home and name else ""}
+        source["upstream"] = _upstream(provider, name, pointing, environ, with_login=options.passes_login)
     seal = find_seal(request.sealed, request.cwd) if request.sealed else None
-    start = RawGateway(
-        mode=mode,
-        home="" if has_own_home else environ.get("HOME", ""),
-        commit=commit_of(request.cwd),
-        provider=provider,
-        model=source.get("model", ""),
-        replayed_from=options.source,
-        seal=seal.name if seal is not None else "",
-    )
+    about: dict[str, Any] = {"seal": seal.name if seal is not None else "", "replayed_from": options.source}
+    about |= {"home": "" if has_own_home else environ.get("HOME", ""), "commit": commit_of(request.cwd)}
+    start = RawGateway(mode=mode, provider=provider, model=source.get("model", ""), **about)
     plan = GatewayPlan(
         mode=mode,
         options=options,
@@ -204,7 +193,9 @@ def _opened(name: str, environ: Mapping[str, str], retries: Retries) -> Model:
     return open_model(name, environ, retries=retries)
 
 
-def _require_login(agent: Agent, pointing: Pointing, provider: str, *, is_alone: bool) -> None:
+def _with_login(
+    agent: Agent, pointing: Pointing, provider: str, model: str, *, is_alone: bool
+) -> LaunchConfig:
     """Raises UsageError where a log-in would go elsewhere than to the vendor that gave it."""
     if pointing.login is None:
         names = [name for name in names_with("gateway") if load_part(name, "gateway").login is not None]
@@ -217,10 +208,6 @@ def _require_login(agent: Agent, pointing: Pointing, provider: str, *, is_alone:
             "a log-in is passed on to the vendor that gave it, and used for nothing else",
             hint="name no other provider, and use a key for replays that ask a model",
         )
-
-
-def _with_login(pointing: Pointing, model: str) -> LaunchConfig:
-    assert pointing.login is not None
     values = {"url": f"{URL_MARK}/{KEY_MARK}"}
     return LaunchConfig(
         env=fill_template(pointing.login.env, values),
@@ -229,9 +216,13 @@ def _with_login(pointing: Pointing, model: str) -> LaunchConfig:
     )
 
 
-def _upstream(provider: str, name: str, pointing: Pointing, environ: Mapping[str, str]) -> Upstream:
+def _upstream(
+    provider: str, name: str, pointing: Pointing, environ: Mapping[str, str], *, with_login: bool
+) -> Upstream:
     """Raises UsageError when there is no key."""
     base_path = all_wires()[pointing.wire].base_path
+    if with_login and pointing.login is not None:
+        return Upstream(url=pointing.login.host, base_path=base_path, passes_login=True)
     endpoint, key_variable = keyed_endpoint(provider, name, environ)
     # The paths of these APIs begin with their version, and addresses may end with it.
     version = _VERSIONS.get(pointing.wire, "")
@@ -246,14 +237,14 @@ def _own_home(
     agent: Agent, pointing: Pointing, request: Request, version: Version, model: str
 ) -> LaunchConfig:
     """By the tables with which the lab runs it; an agent without any needs no more than beside the user's settings."""
-    recorded = request.gateway.recorded_model if request.gateway is not None else ""
+    own_model = request.gateway.recorded_model if request.gateway is not None else ""
     fixture: AgentFixture | None = load_part(agent.name, "lab")
     context = LabContext(url=URL_MARK, home=HOME_MARK, cwd=request.cwd, version=version)
     if fixture is None:
-        config = _beside(agent, pointing, recorded or model)
+        config = _beside(agent, pointing, own_model or model)
     else:
         config = fixture.launch(context)
-        config = replace(config, model=recorded or config.model)
+        config = replace(config, model=own_model or config.model)
     # For the lab it does not matter which key is sent: here it does.
     marked: LaunchConfig = _replaced(config, {KEY: KEY_MARK})
     env = {name: text for name, text in environment_of(context).items() if name not in _OF_THE_USER}

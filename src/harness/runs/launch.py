@@ -24,6 +24,7 @@ from harness.runs.agent_rules import rules_for
 from harness.runs.folder_trust import FolderUse, decide_use
 from harness.runs.gateway_use import through_gateway, with_settings
 from harness.runs.new_sessions import require_no_new_session
+from harness.runs.recorded_stream import with_prompt
 from harness.runs.refusals import refusal_to_ask
 from harness.runs.trusting_settings import require_asking
 from harness.sandbox.wall import Wall
@@ -131,10 +132,9 @@ def prepare(
     environ = os.environ if environ is None else environ
     agent = load(request.agent)
     cwd = _working_directory(request)
-    request = replace(_with_prompt(request, needs_prompt=needs_prompt), cwd=cwd)
+    request = replace(with_prompt(request, needs_prompt=needs_prompt), cwd=cwd)
     request = with_settings(agent, request, environ)
-    is_apart = agent.work is not None and _is_through_gateway(request)
-    binary = sys.executable if is_apart else find_binary(agent, request.binary, environ)
+    binary = _binary_of(agent, request, environ)
     access = request.permissions
     request, rules = _under_rules(agent, request, cwd, binary)
     wants_two_way = _wants_conversation(agent, request)
@@ -148,12 +148,9 @@ def prepare(
     use = _folder_use(agent, two_way, request, environ)
     request = _with_session_id(agent, replace(request, folder_settings=use.settings), version)
     sandbox = _confining(agent, request, plan, environ)
-    warnings += left_out + use.warnings + _sandbox_warnings(agent, sandbox, plan)
-    warnings += (_LOGIN,) if plan is not None and plan.options.passes_login else ()
+    warnings += left_out + use.warnings + _wall_warnings(agent, sandbox, plan)
     briefed = _with_briefing(request)
-    command = (
-        _own_command(briefed) if is_apart else (two_way or agent).command(briefed, parse_version(version))
-    )
+    command = _command_of(agent, two_way, briefed, version)
     launch = Launch(
         agent=agent,
         speaks=load(request.native) if request.native else agent,
@@ -202,7 +199,18 @@ def _is_through_gateway(request: Request) -> bool:
     return request.gateway is not None or bool(request.sealed)
 
 
-def _own_command(request: Request) -> CommandLine:
+def _runs_apart(agent: Agent, request: Request) -> bool:
+    """A built-in agent behind a gateway has a process of its own."""
+    return agent.work is not None and _is_through_gateway(request)
+
+
+def _binary_of(agent: Agent, request: Request, environ: Mapping[str, str]) -> str:
+    return sys.executable if _runs_apart(agent, request) else find_binary(agent, request.binary, environ)
+
+
+def _command_of(agent: Agent, two_way: TwoWay | None, request: Request, version: str) -> CommandLine:
+    if not _runs_apart(agent, request):
+        return (two_way or agent).command(request, parse_version(version))
     from harness.runs.own_process import own_process  # only here: most runs have no gateway
 
     return own_process(request)
@@ -219,15 +227,6 @@ def _folder_use(
         folder = request.cwd if use.settings != "none" else ""
         require_asking(agent, two_way, {**environ, **request.env}, folder)
     return use
-
-
-def _with_prompt(request: Request, *, needs_prompt: bool) -> Request:
-    """A recording has its own. Raises UsageError where there is none."""
-    if request.recording:
-        return _with_recording(request)
-    if needs_prompt and not request.prompt.strip():
-        raise UsageError("the prompt is empty", hint="give one with --prompt, --prompt-file or on stdin")
-    return request
 
 
 def _environment(
@@ -350,13 +349,14 @@ def _confining(agent: Agent, request: Request, plan: GatewayPlan | None, environ
     return find_sandbox_for(agent.name, request.cwd, environ).name if request.sandbox else ""
 
 
-def _sandbox_warnings(agent: Agent, sandbox: str, plan: GatewayPlan | None) -> tuple[str, ...]:
+def _wall_warnings(agent: Agent, sandbox: str, plan: GatewayPlan | None) -> tuple[str, ...]:
+    login = (_LOGIN,) if plan is not None and plan.options.passes_login else ()
     if sandbox != "landlock":
-        return ()
+        return login
     if plan is not None and plan.seal is not None:
         from harness.runs.sealing import WEAKER_SEAL
 
-        return (WEAKER_SEAL,)
+        return (*login, WEAKER_SEAL)
     return (_WEAKER_SANDBOX + (_HIDES_NOTHING if agent.work is None else ""),)
 
 
@@ -422,33 +422,6 @@ def _with_briefing(request: Request) -> Request:
     if not request.briefing:
         return request
     return replace(request, prompt=f"{request.briefing}\n\n{request.prompt}", briefing="")
-
-
-def _with_recording(request: Request) -> Request:
-    """Take over what lies beside a recording: who wrote it, and what it was asked."""
-    path = os.path.abspath(request.recording)
-    if not os.path.isfile(path):
-        raise UsageError(
-            f"there is no recording at {path}", hint="--recording takes a file of an agent's output"
-        )
-    meta = _meta_of(path)
-    known = {name: text for name in ("agent", "prompt") if isinstance(text := meta.get(name), str)}
-    return replace(
-        request,
-        recording=path,
-        native=request.native or known.get("agent", ""),
-        prompt=request.prompt or known.get("prompt", ""),
-    )
-
-
-def _meta_of(recording: str) -> dict[str, Any]:
-    from harness.agents.replay.program import meta_text
-
-    try:
-        meta = msgspec.json.decode(meta_text(recording) or b"{}")
-    except ValueError:
-        return {}
-    return meta if isinstance(meta, dict) else {}
 
 
 def _on_path(name: str, environ: Mapping[str, str]) -> str:

@@ -32,7 +32,7 @@ def own_process(request: Request) -> CommandLine:
     """
     places = (path for path in sys.path if os.path.isdir(path))
     files = (path for path in (request.context, *request.mcp) if path)
-    asked = replace(
+    alone = replace(
         request,
         gateway=None,
         sealed="",
@@ -43,7 +43,7 @@ def own_process(request: Request) -> CommandLine:
         env=dict.fromkeys(request.env, ""),
     )
     return CommandLine(
-        args=("-P", "-c", _BEGIN, *map(os.path.abspath, places), *files), stdin=msgspec.json.encode(asked)
+        args=("-P", "-c", _BEGIN, *map(os.path.abspath, places), *files), stdin=msgspec.json.encode(alone)
     )
 
 
