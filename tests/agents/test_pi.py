@@ -147,6 +147,13 @@ def test_failed_answers_have_used_nothing_that_is_known() -> None:
     assert events[-1].usage is None
 
 
+def test_tokens_that_cost_nothing_have_a_price_that_pi_was_not_given() -> None:
+    used = {"input": 1200, "output": 80, "cost": {"input": 0, "output": 0, "total": 0}}
+    ended = {"type": "agent_end", "messages": []}
+    (delta,) = of(UsageDelta, play(SESSION, answer("Hi", usage=used, responseId="r-1"), ended))
+    assert delta.usage == Usage(input=1200, output=80)
+
+
 def test_usage_is_counted_once_from_the_answer_itself() -> None:
     used = {"input": 1200, "output": 80, "cacheRead": 10_000}
     turn = {"type": "turn_end", "message": {"role": "assistant", "usage": used}}

@@ -184,3 +184,24 @@ def test_the_list_says_what_it_has_cost_as_the_bill_does(mixed: CliMachine) -> N
     mixed.call("sessions", "delete", entry["session_id"], "--yes")
     (stored,) = mixed.call("sessions", "list", "--json").data
     assert stored["total_cost_usd"] == pytest.approx(billed)
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_a_cost_that_is_stated_of_some_messages_is_not_that_of_the_others(
+    cli: CliMachine, is_mixed: bool
+) -> None:
+    """Versions before 1.0.9 wrote the cost of each message into the record, later ones do not."""
+    now_ms = int(time.time() * 1000)
+    first, second = (_turn(now_ms - 3_600_000 + i, i, f"Prompt {i}", f"Answer {i}.") for i in (1, 2))
+    first[1]["costUSD"] = 0.5
+    turns = [first, second]
+    _store(cli, *turns)
+    if is_mixed:
+        cli.install("claude", *_stream(3, "Bandicoots hop.", has_usage=True))
+        assert cli.call("run", "--agent", "claude", "--prompt", "Prompt 3").code == 0
+        _store(cli, *turns, _turn(cli.log()[0]["timestamp_ms"], 3, "Prompt 3", "Bandicoots hop."))
+    total = cli.call("usage", "--json").data["total"]
+    computed_usd = (1 + is_mixed) * (0.0003 + 0.000165)
+    assert (total["cost_usd"], total["cost_source"]) == (pytest.approx(0.5 + computed_usd), "mixed")
+    (entry,) = cli.call("sessions", "list", "--json").data
+    assert entry["total_cost_usd"] == pytest.approx(total["cost_usd"])

@@ -210,6 +210,7 @@ def test_the_users_own_file_is_read_when_it_is_there(tmp_path: Path) -> None:
         ("[prices.m]\ninput = 'x'", "prices.m.input: a price of 0 or more dollars was expected, not 'x'"),
         ("[prices.m]\ninput = nan", "a price of 0 or more dollars was expected"),
         ("[prices.m]\ninput = true", "a price of 0 or more dollars was expected"),
+        ("[prices.m]\nlong_from = 150_000", "prices.m.long_from: one of 100000, 128000, 200000, 256000"),
         ("[prices.m]\nthinking = 1", "prices.m: unknown class of tokens: thinking"),
         ("[prices]\nm = 1", "prices.m: a table was expected, not int"),
         ("prices = 1", "prices: a table was expected"),
@@ -236,6 +237,19 @@ def test_a_wrong_price_in_the_settings_is_an_error_that_names_the_line(tmp_path:
 
     with pytest.raises(BadConfig, match=r"config\.toml:3: prices\.m\.output: a price of 0 or more dollars"):
         prices.load(wrong)
+
+
+def test_a_length_of_prompts_that_no_bill_tells_apart_is_refused(tmp_path: Path) -> None:
+    """It would be a surcharge that is never counted."""
+    with pytest.raises(
+        BadConfig, match=r"config\.toml:3: prices\.m\.long_from: one of 100000, .* 512000 tokens was expected"
+    ):
+        prices.load(settings(tmp_path, '[prices."m"]\ninput = 1\nlong_from = 150000\n'))
+    allowed = prices.load(
+        settings(tmp_path, '[prices."m"]\ninput = 1\nlong_from = 256000.0\nlong_input = 3\n')
+    )
+    usage = Usage(input=300_000)
+    assert allowed.cost_usd("m", usage, Rate(over=prompt_size(usage))) == pytest.approx(0.9)
 
 
 def test_a_wrong_setting_of_another_kind_does_no_harm(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 
-from harness.events import ModelCall, RateLimits
+from harness.events import ModelCall, RateLimits, Usage, UsageDelta
 from harness.gateway.call_events import CallEvents
 from harness.gateway.call_records import shown_headers
 from harness.log.raw import RawRequest, RawResponse
@@ -47,6 +48,16 @@ def test_windows_in_the_headers_of_an_answer_are_events_where_they_change() -> N
     assert told == [("five_hour", "near", 93.0, 1_795_003_600_000), ("week", "ok", 41.0, None)]
     assert len(_events(calls, 2, HEADERS)) == 1
     assert len(_events(calls, 3, HEADERS | {"x-codex-primary-used-percent": "100"})) == 2
+
+
+def test_what_changes_the_price_of_a_call_is_said() -> None:
+    usage: dict[str, object] = {"input_tokens": 5, "cache_creation_input_tokens": 9, "speed": "fast"}
+    usage["cache_creation"] = {"ephemeral_1h_input_tokens": 7}
+    message = {"type": "message", "model": "claude-opus-5-5", "usage": usage, "content": []}
+    call, used = _events(CallEvents(), 1, {}, data=zlib.compress(json.dumps(message).encode()))
+    assert isinstance(call, ModelCall)
+    assert isinstance(used, UsageDelta)
+    assert (used.speed, used.usage) == ("fast", Usage(input=5, cache_write=9, cache_write_1h=7))
 
 
 def test_an_answer_of_a_recording_says_nothing_of_today() -> None:

@@ -91,6 +91,27 @@ def test_a_stated_cost_of_nothing_is_a_cost() -> None:
     assert (amount.cost_usd, amount.cost_source) == (0.0, "stated")
 
 
+def test_a_cost_that_is_stated_of_one_call_says_nothing_of_the_others() -> None:
+    """OpenCode, Kilo and Pi state it where they know the price of the model."""
+    known, unlisted = Usage(input=1_000_000), Usage(input=1)
+    first: list[Event] = [started("r"), used("r", stated(0.5, input=9), call="1"), used("r", known, call="2")]
+    amount = sum_of(first)
+    assert (amount.cost_usd, amount.cost_source, amount.is_cost_complete) == (10.5, "mixed", True)
+
+    amount = sum_of([*first, used("r", unlisted, model="unheard-of", call="3")])
+    assert (amount.cost_usd, amount.is_cost_complete) == (10.5, False)
+
+    amount = sum_of([*first, used("r", stated(0.75))])  # of the whole run
+    assert (amount.cost_usd, amount.cost_source) == (1.25, "stated")
+
+
+def test_what_failed_and_cost_nothing_states_no_cost_of_the_run() -> None:
+    failed = stated(0.0, input=0, output=0)
+    assert (
+        sum_of([started("r"), used("r", failed), used("r", Usage(input=1_000_000), call="1")]).cost_usd == 10
+    )
+
+
 def test_without_a_statement_the_cost_is_computed_model_by_model() -> None:
     amount = sum_of(
         [

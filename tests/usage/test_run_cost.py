@@ -82,6 +82,26 @@ exec sleep 300
 """
 
 
+STEP = '{"type":"step_finish","sessionID":"s","part":{"id":"%s","reason":"stop","cost":%s,"tokens":{"input":%d,"output":0}}}'
+
+
+def _opencode(folder: Path, *steps: str) -> Any:
+    binary = folder / "opencode"
+    lines = ['{"type":"step_start","sessionID":"s","part":{"id":"p0"}}', *steps]
+    said = "\n".join(f"echo '{line}'" for line in lines)
+    binary.write_text(f'#!/bin/sh\ncase "$1" in --version) echo 1.18.33; exit 0;; esac\n{said}\n')
+    binary.chmod(0o755)
+    request = Request(agent="opencode", prompt="go", model="otter-1", binary=str(binary), cwd=str(folder))
+    return end_of(list(start(request, store=FileStore(str(folder / "sessions")))))
+
+
+def test_calls_without_a_stated_cost_are_computed_beside_those_that_have_one(tmp_path: Path) -> None:
+    end = _opencode(tmp_path, STEP % ("p1", "0.25", 5), STEP % ("p2", "0", 500_000))
+    assert (end.total_cost_usd, end.usage.cost_source) == (pytest.approx(1.25), "computed")
+    end = _opencode(tmp_path, STEP % ("p1", "0.25", 5))
+    assert (end.total_cost_usd, end.usage.cost_source) == (0.25, "stated")
+
+
 def test_a_budget_counts_what_was_computed(tmp_path: Path) -> None:
     binary = tmp_path / "opencode"
     binary.write_text(SPENDS)

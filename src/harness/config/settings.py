@@ -21,6 +21,8 @@ _NARROW_FIRST = ("read-only", "plan", "ask", "agent-default", "accept-edits", "f
 LEAST_WINDOW = 4_000
 """Tokens: a model that can read less cannot even be told which tools there are."""
 LOG_LEVELS = ("error", "warn", "info", "debug")
+PROMPT_SIZES = (100_000, 128_000, 200_000, 256_000, 272_000, 512_000)
+"""Tokens of a prompt beyond which some provider has another price: by these the model calls of a bill are told apart."""
 
 
 class Kind(NamedTuple):
@@ -61,6 +63,11 @@ KINDS = {
     "price": Kind(
         "a price of 0 or more dollars",
         lambda value: _is_number(value) and 0 <= value < float("inf"),
+        _as_number,
+    ),
+    "prompt size": Kind(
+        f"one of {', '.join(map(str, PROMPT_SIZES))} tokens",
+        lambda value: _is_number(value) and value in PROMPT_SIZES,
         _as_number,
     ),
     "megabytes": Kind(
@@ -502,14 +509,20 @@ TABLE = (
     ),
     Setting(
         "prices.<model>.long_from",
-        "price",
+        "prompt size",
         "trusted",
         "The tokens of a prompt beyond which all tokens of the model call cost more.",
-        200_000.0,
+        200_000,
     ),
     Setting("prices.<model>.long_input", "price", "trusted", "By how much its input does then.", 2.0),
     Setting("prices.<model>.long_output", "price", "trusted", "By how much its output does then.", 1.5),
 )
+
+
+PRICE_FIELDS = {
+    one.key.rpartition(".")[2]: KINDS[one.kind] for one in TABLE if one.key.startswith("prices.<model>.")
+}
+"""What a table of prices may hold, in whichever file it is."""
 
 
 def find(path: tuple[str, ...]) -> Setting | None:

@@ -54,6 +54,14 @@ def amount_of(value: Any) -> float | None:
     return float(value) if 0 <= value <= _LARGEST_COUNT else None
 
 
+_USUAL_SPEEDS = ("standard", "default", "normal")
+
+
+def speed_of(speed: object) -> str:
+    """As `UsageDelta.speed`: empty for the usual one."""
+    return speed if isinstance(speed, str) and speed not in _USUAL_SPEEDS else ""
+
+
 def besides(total: int | None, *parts: int | None) -> int | None:
     """What is left of a count without others that were counted into it; None where it is not known."""
     return None if total is None else max(0, total - sum(part or 0 for part in parts))

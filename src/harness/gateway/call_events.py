@@ -54,7 +54,11 @@ class CallEvents:
         )
         if entry.origin not in _PAID:
             return [call]
-        used = [UsageDelta(id=call_id, model=model, usage=end.usage)] if end.usage is not None else []
+        used = (
+            [UsageDelta(id=call_id, model=model, usage=end.usage, speed=end.speed)]
+            if end.usage is not None
+            else []
+        )
         return [call, *used, *self._limits(entry)]
 
     def _limits(self, entry: RawResponse) -> list[RateLimits]:

@@ -23,7 +23,7 @@ from harness.log.private_files import make_private_directory, open_private
 if TYPE_CHECKING:
     from harness.contracts.reading import Document, Reading, UsedTokens
     from harness.histories.catalogue_rows import CataloguedSession
-_VERSION = 9
+_VERSION = 10
 """A file of another version is deleted and rebuilt."""
 _TABLES = """
 CREATE TABLE sessions (
@@ -64,7 +64,8 @@ CREATE TABLE models (
     name TEXT NOT NULL,
     speed TEXT NOT NULL,
     over INTEGER NOT NULL,
-    UNIQUE (name, speed, over)
+    has_cost INTEGER NOT NULL,
+    UNIQUE (name, speed, over, has_cost)
 );
 CREATE TABLE calls (
     key INTEGER PRIMARY KEY,
@@ -122,7 +123,7 @@ CREATE VIRTUAL TABLE words USING fts5 (
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row')
 """
 """`readings` counts how often something was entered of a session: who has read it while another process entered it
-enters nothing. `runs`: one for each prompt, which `prompt` is a hash of. `models`: with what changes their price.
+enters nothing. `runs`: one for each prompt, which `prompt` is a hash of. `models`: with what changes their price, and whether the agent states it.
 `calls`: the model calls that several sessions may have copies of, so that each counts once; `key` is a hash. `copies`:
 runs of two sessions, a session and its fork, that have calls in common. `used`:
 what was used, per session, run, quarter of an hour and model. `words`: in which documents a word is; the texts
@@ -270,6 +271,8 @@ _ADD = (
     " ON CONFLICT (session, run, quarter, model) DO UPDATE SET at_ms = min(at_ms, excluded.at_ms), "
     + ", ".join(f"{name} = coalesce({name} + excluded.{name}, {name}, excluded.{name})" for name in COUNTS)
 )
+_NEW_MODEL = "INSERT OR IGNORE INTO models (name, speed, over, has_cost) VALUES (?, ?, ?, ?)"
+_MODEL = "SELECT number FROM models WHERE name = ? AND speed = ? AND over = ? AND has_cost = ?"
 _DOCUMENT = (
     "INSERT INTO documents (session, file, start, end, at_ms, characters, commands, files, commits)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -289,7 +292,7 @@ class CatalogueWriter:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._models: dict[tuple[str, str, int], int] = {}
+        self._models: dict[tuple[str, str, int, bool], int] = {}
 
     def take(self, session: CataloguedSession, readings: int) -> bool:
         """Whether something that was read may be entered: nobody has entered another reading since `state`."""
@@ -407,13 +410,11 @@ class CatalogueWriter:
         self._connection.executemany(_CALL, ((key, *values) for key, values in calls.items()))
 
     def _model(self, tokens: UsedTokens) -> int:
-        key = tokens.model, tokens.speed, tokens.over
+        key = tokens.model, tokens.speed, tokens.over, tokens.counts[-1] is not None
         number = self._models.get(key)
         if number is None:
-            self._connection.execute("INSERT OR IGNORE INTO models (name, speed, over) VALUES (?, ?, ?)", key)
-            rows = self._connection.execute(
-                "SELECT number FROM models WHERE name = ? AND speed = ? AND over = ?", key
-            )
+            self._connection.execute(_NEW_MODEL, key)
+            rows = self._connection.execute(_MODEL, key)
             number = self._models[key] = int(rows.fetchone()[0])
         return number
 

@@ -38,14 +38,6 @@ def usage_of_call(record: dict[str, Any]) -> Usage:
     )
 
 
-def speed_of(speed: object) -> str:
-    """As `UsageDelta.speed`: empty for the usual one."""
-    return speed if isinstance(speed, str) and speed not in _USUAL_SPEEDS else ""
-
-
-_USUAL_SPEEDS = ("standard", "default", "normal")
-
-
 def _stored_for_an_hour(record: dict[str, Any]) -> int | None:
     return count_of(record_of(record.get("cache_creation")).get("ephemeral_1h_input_tokens")) or None
 

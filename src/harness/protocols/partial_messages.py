@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from harness.events import Event, ReasoningDelta, TextDelta, TextRetracted, ToolInputDelta, Unknown
-from harness.formats.fields import count_of, record_of, text_of
+from harness.formats.fields import count_of, record_of, speed_of, text_of
 from harness.formats.json_lines import DECODE_ERRORS
-from harness.protocols.model_ledger import ModelLedger, speed_of, usage_of_call
+from harness.protocols.model_ledger import ModelLedger, usage_of_call
 
 _NO_BLOCK = -1
 _NO_COUNTS = ("output_tokens_details", "cost", "cost_usd")

@@ -2,8 +2,9 @@
 
 Rules
 1. The deltas of a run add up to what it used; its result repeats that, and is not added.
-2. What an agent states of a run's cost counts, sub-agents included; only where it states none is the
-   cost computed from prices. Tokens without a price have no cost, which is not the cost 0.
+2. What an agent states of a run's cost counts, sub-agents included; one that it states with the id of a model call, or in
+   its store, is the cost of that alone. Only where none is stated is it computed from prices. Tokens without a
+   price have no cost, which is not the cost 0.
 3. A run that states the total of its whole session (`usage_cumulative`) counts for what it adds to the
    runs before it in that session.
 4. A model call that a later run of the same session repeats counts once.
@@ -24,7 +25,7 @@ from harness.events import Event, Info, SessionStart, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
-from harness.usage.prices import USUAL, Prices, Rate, rate_of
+from harness.usage.prices import USUAL, Prices, Rate, rate_of, states_run
 
 WORDS = (
     "UsageDelta",
@@ -91,6 +92,18 @@ class AccountedDelta(NamedTuple):
     call_id: str
     usage: Usage
     rate: Rate = USUAL
+    is_stored: bool = False
+    """By the agent, which writes costs beside what they are the cost of."""
+
+    @property
+    def is_stated(self) -> bool:
+        """A cost that was computed when it was recorded is computed again, from the current prices."""
+        return self.usage.cost_usd is not None and self.usage.cost_source != "computed"
+
+    @property
+    def states_run(self) -> bool:
+        """Whether its cost is that of the whole run."""
+        return not self.is_stored and states_run(self.usage, self.call_id)
 
 
 class AccountedRun(msgspec.Struct, kw_only=True):
@@ -385,17 +398,14 @@ def _sum(deltas: Iterable[AccountedDelta]) -> Usage:
 def _charged(
     invocation: AccountedRun, deltas: Iterable[AccountedDelta], prices: Prices, day_of: Callable[[int], str]
 ) -> Iterator[Charge]:
-    # A cost that was computed when it was recorded is computed again, from the current prices.
-    is_stated = any(
-        delta.usage.cost_usd is not None and delta.usage.cost_source != "computed"
-        for delta in invocation.deltas
-    )
-    sums: dict[tuple[str, str, Rate, str], Usage] = {}
+    is_run_stated = any(delta.states_run for delta in invocation.deltas)
+    sums: dict[tuple[str, str, Rate, str, bool], Usage] = {}
     for delta in deltas:
-        key = (delta.run_id, delta.model, delta.rate, day_of(delta.at_ms))
+        is_stated = is_run_stated or delta.is_stated
+        key = (delta.run_id, delta.model, delta.rate, day_of(delta.at_ms), is_stated)
         earlier = sums.get(key)
         sums[key] = delta.usage if earlier is None else earlier.plus(delta.usage)
-    for (run_id, model, rate, day), usage in sums.items():
+    for (run_id, model, rate, day, is_stated), usage in sums.items():
         priced = usage if is_stated else _priced(usage, model, prices, rate)
         yield Charge(
             session_id=invocation.log_id,

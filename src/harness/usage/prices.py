@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from harness.config.file_stamps import FileStamp, stamp_of
 from harness.config.files import Settings, config_directory, read_toml
-from harness.config.settings import KINDS
+from harness.config.settings import PRICE_FIELDS, PROMPT_SIZES
 from harness.errors import BadConfig
 from harness.events.usage import CLASSES, Usage, UsageDelta
 
@@ -35,8 +35,7 @@ _DATE = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d)$")
 _VENDOR = re.compile(
     r"^(?:[a-z]{2,6}(?:-[a-z]+)?\.)?(?:anthropic|openai|meta|mistral|amazon|google|deepseek|qwen|moonshot)\."
 )
-_SIZES = (512_000, 272_000, 256_000, 200_000, 128_000, 100_000)
-"""Lengths of prompts beyond which some provider has another price."""
+_SIZES = tuple(sorted(PROMPT_SIZES, reverse=True))
 _PRICED_AS = {"reasoning": "output"}
 
 
@@ -57,8 +56,14 @@ def rate_of(delta: UsageDelta) -> Rate:
     return Rate(delta.speed, prompt_size(delta.usage) if delta.id else 0)
 
 
+def states_run(usage: Usage, call_id: str) -> bool:
+    """Whether its cost is that of the whole run, sub-agents included; with an id it is that of this model call."""
+    is_stated = usage.cost_usd is not None and usage.cost_source != "computed"
+    return is_stated and not call_id and bool(usage.cost_usd or usage.all_tokens)
+
+
 def prompt_size(usage: Usage) -> int:
-    """The greatest length with a price of its own that the prompt of one model call exceeds; 0: none."""
+    """The greatest length that may have a price of its own, and that the prompt of one model call exceeds; 0: none."""
     prompt = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
     return next((size for size in _SIZES if prompt > size), 0)
 
@@ -173,9 +178,9 @@ def _price(path: str, model: str, fields: Any) -> Price:
     place = f"{path}: prices.{model}"
     if not isinstance(fields, Mapping):
         raise BadConfig(f"{place}: a table was expected, not {type(fields).__name__}")
-    kind = KINDS["price"]
     for name, value in fields.items():
-        if name not in Price._fields:
+        kind = PRICE_FIELDS.get(name)
+        if kind is None:
             raise BadConfig(f"{place}: unknown class of tokens: {name}", hint=f"expected: {_EXPECTED}")
         if not kind.accepts(value):
             raise BadConfig(f"{place}.{name}: {kind.expected} was expected, not {value!r}")

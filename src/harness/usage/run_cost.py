@@ -15,7 +15,7 @@ from harness.errors import BadConfig
 from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
 from harness.events.usage import CLASSES
 from harness.usage import prices
-from harness.usage.prices import Rate, rate_of
+from harness.usage.prices import Rate, rate_of, states_run
 
 CostOf: TypeAlias = Callable[[str, Usage, Rate], float | None]
 """A model, what was used of it, and at which rate → dollars; None where no price is known."""
@@ -41,6 +41,9 @@ def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
     return cost_of
 
 
+_ROUNDING_USD = 1e-9
+
+
 class CostMeter:
     """Call `note` with the events of a run and its children, before they are appended to the log."""
 
@@ -48,9 +51,13 @@ class CostMeter:
         """`model`: which one was asked for, where the agent names none."""
         self._cost_of = cost_of
         self._models = {"": model}
-        self._by_model: dict[tuple[str, Rate], Usage] = {}
-        """By model and rate."""
+        self._unstated: dict[tuple[str, Rate], Usage] = {}
+        """By model and rate, what the agent states no cost of."""
         self._stated_usd: float | None = None
+        self._is_run_stated = False
+        """What it states is the cost of the whole run."""
+        self.tokens = 0
+        """So far, read and written."""
 
     def note(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -59,48 +66,47 @@ class CostMeter:
             if isinstance(event, SessionStart):
                 self._models[event.run_id] = event.model or self._models.get(event.run_id, "")
             elif isinstance(event, UsageDelta):
-                model = event.model or self._models.get(event.run_id) or self._models[""]
-                key = model, rate_of(event)
-                self._by_model[key] = self._by_model.get(key, Usage()).plus(event.usage)
-                if event.usage.cost_usd is not None:
-                    self._stated_usd = (self._stated_usd or 0.0) + event.usage.cost_usd
+                self._note_usage(event)
 
-    @property
-    def tokens(self) -> int:
-        """So far, read and written."""
-        return sum(usage.all_tokens for usage in self._by_model.values())
+    def _note_usage(self, event: UsageDelta) -> None:
+        self.tokens += event.usage.all_tokens
+        if event.usage.cost_usd is not None:
+            self._stated_usd = (self._stated_usd or 0.0) + event.usage.cost_usd
+            self._is_run_stated = self._is_run_stated or states_run(event.usage, event.id)
+            return
+        model = event.model or self._models.get(event.run_id) or self._models[""]
+        key = model, rate_of(event)
+        self._unstated[key] = self._unstated.get(key, Usage()).plus(event.usage)
 
     @property
     def spent_usd(self) -> float:
         """So far, at least: what has no price is not in it."""
-        if self._stated_usd is not None:
-            return self._stated_usd
-        return sum(
-            self._cost_of(model, usage, rate) or 0.0 for (model, rate), usage in self._by_model.items()
-        )
+        return (self._stated_usd or 0.0) + sum(cost or 0.0 for cost in self._computed.values())
 
     @property
     def unpriced(self) -> frozenset[str]:
         """Models that were used without a known price, where the agent states no cost."""
-        if self._stated_usd is not None:
-            return frozenset()
-        by_model = self._by_model.items()
-        return frozenset(
-            model
-            for (model, rate), usage in by_model
-            if _is_any(usage) and self._cost_of(model, usage, rate) is None
-        )
+        return frozenset(model for (model, _rate), cost in self._computed.items() if cost is None)
+
+    @property
+    def _computed(self) -> dict[tuple[str, Rate], float | None]:
+        if self._is_run_stated:
+            return {}
+        used = ((key, usage) for key, usage in self._unstated.items() if _is_any(usage))
+        return {key: self._cost_of(key[0], usage, key[1]) for key, usage in used}
 
     def priced(self, result: Result) -> Result:
         """The end of the run with what it cost, if the agent did not say; unchanged for what was free."""
-        if result.total_cost_usd is not None or self._stated_usd is not None or result.usage is None:
+        stated_usd = self._stated_usd or 0.0
+        if result.usage is None or abs((result.total_cost_usd or 0.0) - stated_usd) > _ROUNDING_USD:
+            return result  # it says more at the end
+        if result.total_cost_usd is not None and self._stated_usd is None:
             return result
-        by_model = {key: usage for key, usage in self._by_model.items() if _is_any(usage)}
-        costs = [self._cost_of(model, usage, rate) for (model, rate), usage in by_model.items()]
+        costs = list(self._computed.values())
         amounts = [cost for cost in costs if cost is not None]
         if not any(amounts) or len(amounts) < len(costs):
             return result
-        cost_usd = round(sum(amounts), 10)
+        cost_usd = round(stated_usd + sum(amounts), 10)
         usage = replace(result.usage, cost_usd=cost_usd, cost_source="computed")
         return replace(result, total_cost_usd=cost_usd, usage=usage)
 

@@ -33,9 +33,8 @@ from harness.contracts.reading import (
     masked,
 )
 from harness.events import Usage
-from harness.formats.fields import output_of
+from harness.formats.fields import output_of, speed_of
 from harness.formats.json_lines import DECODE_ERRORS
-from harness.protocols.model_ledger import speed_of
 from harness.protocols.reading.file_scan import (
     HEAD_BYTES,
     FileScan,

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.events import (
     Event,
     Message,
@@ -186,15 +188,18 @@ def _usage_deltas(data: Any, message: dict[str, Any], *, is_certain: bool) -> li
 
 
 def _usage_of(data: dict[str, Any]) -> Usage:
-    """Its output includes the reasoning; its input never what came from or went to the cache."""
+    """Its output includes the reasoning; its input never what came from or went to the cache. Tokens that cost nothing
+    are those of a model whose price it was not given.
+    """
     output, reasoning = count_of(data.get("output")), count_of(data.get("reasoning"))
-    cost = amount_of(record_of(data.get("cost")).get("total"))
-    return Usage(
+    usage = Usage(
         input=count_of(data.get("input")),
         output=besides(output, reasoning),
         cache_read=count_of(data.get("cacheRead")),
         cache_write=count_of(data.get("cacheWrite")),
         reasoning=reasoning,
-        cost_usd=cost,
-        cost_source="stated" if cost is not None else "",
     )
+    cost = amount_of(record_of(data.get("cost")).get("total"))
+    if cost is None or (cost == 0 and usage.all_tokens):
+        return usage
+    return replace(usage, cost_usd=cost, cost_source="stated")

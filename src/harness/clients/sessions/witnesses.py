@@ -331,7 +331,7 @@ def _native(rows: Sequence[CataloguedUsage], started_ms: int) -> AccountedRun:
 
 
 def _delta(row: CataloguedUsage, run_id: str) -> AccountedDelta:
-    return AccountedDelta(row.at_ms, run_id, row.model, "", row.usage, row.rate)
+    return AccountedDelta(row.at_ms, run_id, row.model, "", row.usage, row.rate, is_stored=True)
 
 
 def _tokens(usage: Usage) -> int:

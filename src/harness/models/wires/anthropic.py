@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from harness.events import Usage
-from harness.formats.fields import besides, record_of, text_of
+from harness.formats.fields import besides, record_of, speed_of, text_of
 from harness.models.answer import count_in
 from harness.models.wires.wire import (
     COUNTED_TOKENS,
@@ -276,7 +276,8 @@ def end(events: Iterable[Record]) -> AnswerEnd:
         calls += sum(text_of(block.get("type")).endswith("tool_use") for block in blocks)
         for counts in (record_of(message.get("usage")), record_of(event.get("usage"))):
             usage |= {name: value for name, value in counts.items() if value is not None}
-    return AnswerEnd(_stated(usage) if usage else None, model, stop, calls)
+    speed = speed_of(usage.get("speed"))
+    return AnswerEnd(_stated(usage) if usage else None, model, stop, calls, speed)
 
 
 def _stated(usage: Record) -> Usage:

@@ -121,6 +121,8 @@ class AnswerEnd(NamedTuple):
     stop_reason: str = ""
     """The API's own word."""
     calls: int = 0
+    speed: str = ""
+    """As `UsageDelta.speed`."""
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
