@@ -11,6 +11,10 @@ from typing import TypeAlias
 
 import pytest
 
+from harness.fleet.compare import Comparison, Side, compare
+from harness.fleet.overview import CaseOverview
+from harness.fleet.plans.plan import FleetCase, FleetTask, Variant
+from harness.fleet.records.attempt import Attempt
 from harness.fleet.statistics import LEVEL, corrected, rate_difference, rate_interval
 
 _FLEETS = 1500
@@ -97,3 +101,69 @@ def test_the_stated_number_of_tasks_finds_the_difference_in_four_of_five_fleets(
         rate_difference(*_groups(source, population, needed, 5)).p_value < LEVEL for _ in range(_FLEETS)
     )
     assert 0.77 <= hits / _FLEETS <= 0.86
+
+
+def _side(name: str, groups: list[list[bool]]) -> Side:
+    variant = Variant(name=name, agent="native", model="scripted/demo")
+    cases = []
+    for number, group in enumerate(groups):
+        task = FleetTask(id=f"t{number}", prompt="x")
+        for repeat, passed in enumerate(group):
+            case = FleetCase(f"{name}-{number}-{repeat}", task, variant, repeat)
+            result = Attempt(case=case.id, number=1, passed=passed)
+            cases.append(CaseOverview(case, "passed" if passed else "failed", result, (), ""))
+    return Side(name, cases)
+
+
+def _compared(a: list[list[bool]], b: list[list[bool]]) -> Comparison:
+    return compare(_side("a", a), _side("b", b))
+
+
+def _agrees(found: Comparison) -> None:
+    """Rates, direction, interval, p value and verdict say the same."""
+    assert found.difference == pytest.approx(found.rate_b - found.rate_a, abs=1e-9)
+    assert -1 <= found.low <= found.difference <= found.high <= 1
+    excludes_none = found.low > 0 or found.high < 0
+    assert excludes_none == found.is_clear == (found.p_value < LEVEL)
+    winner = {True: "b is better", False: "a is better"}[found.difference > 0]
+    assert found.verdict == (winner if found.is_clear else "no clear winner")
+    assert found.low > 0 if found.is_clear and found.difference > 0 else True
+    if found.difference == 0:
+        assert not found.is_clear
+        assert found.low == -found.high
+
+
+KINDS: dict[str, Callable[[random.Random, int], list[list[bool]]]] = {
+    "any": lambda source, runs: [[source.random() < 0.5 for _ in range(runs)] for _ in range(5)],
+    "solved or not": lambda source, runs: [[source.random() < 0.6] * runs for _ in range(5)],
+    "almost all solved": lambda source, runs: [
+        [source.random() < 0.95 for _ in range(runs)] for _ in range(5)
+    ],
+    "none solved": lambda _source, runs: [[False] * runs] * 5,
+    "all solved": lambda _source, runs: [[True] * runs] * 5,
+}
+
+
+@pytest.mark.parametrize("runs", [1, 2, 5])
+@pytest.mark.parametrize(("a", "b"), [*combinations(KINDS, 2), *((kind, kind) for kind in KINDS)])
+def test_direction_interval_and_verdict_agree_at_five_tasks(a: str, b: str, runs: int) -> None:
+    source = random.Random(f"{a} {b} {runs}")
+    for _ in range(25):
+        one, other = KINDS[a](source, runs), KINDS[b](source, runs)
+        found, turned = _compared(one, other), _compared(other, one)
+        _agrees(found)
+        _agrees(turned)
+        assert (turned.difference, turned.p_value) == (-found.difference, found.p_value)
+        assert (turned.low, turned.high) == (-found.high, -found.low)
+        assert (turned.better, turned.worse) == (found.worse, found.better)
+
+
+def test_five_tasks_that_end_alike_or_cancel_out_make_no_winner() -> None:
+    same = [[True, False]] * 5
+    cancelling = [[True, True], [False, False], *same[2:]]  # one better, one worse: the mean is 0
+    for found in (_compared(same, same), _compared(same, cancelling), _compared([[True]] * 5, [[True]] * 5)):
+        _agrees(found)
+        assert (found.difference, found.p_value, found.tasks_needed) == (0.0, 1.0, None)
+    clear = _compared([[False] * 5] * 5, [[True] * 5] * 5)
+    _agrees(clear)
+    assert (clear.verdict, clear.better, clear.tasks_needed) == ("b is better", 5, None)

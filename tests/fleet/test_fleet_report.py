@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import small_fleet
 from harness.errors import UsageError
@@ -133,6 +134,19 @@ def test_what_a_success_costs_does_not_depend_on_repeats(tmp_path: Path) -> None
         fleet = _fleet(folder, {"a": [[True] * repeats, [False] * repeats]})
         costs.append(report_of(fleet).variants[0].cost_per_solved_usd)
     assert costs == [1.0, 1.0, 1.0]
+
+
+def test_costs_that_are_known_of_some_runs_alone_are_not_compared(tmp_path: Path) -> None:
+    fleet = _fleet(tmp_path, {"a": [[True, True]], "b": [[True, True]]})
+    assert compare(side_of(fleet, "a"), side_of(fleet, "b")).cost_ratio == 1.0
+    case = next(one for one in fleet.plan.cases.values() if one.variant.name == "b")
+    cases = [
+        one._replace(result=replace(one.result, cost_usd=0.1, is_unpriced=True))
+        if one.case.id == case.id and one.result
+        else one
+        for one in overview(fleet)
+    ]
+    assert compare(side_of(fleet, "a", cases), side_of(fleet, "b", cases)).cost_ratio is None
 
 
 def test_crashes_that_an_earlier_version_tried_again_are_failures(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.events import SessionStart, TextDelta, ToolStart, Usage
-from harness.formatting.amounts import duration, money, settled, tokens
+from harness.formatting.amounts import cost, duration, money, settled, tokens
 from harness.formatting.escapes import neutralised, single_line
 from harness.formatting.fences import closed, code_span, fenced
 from harness.formatting.json_text import compact, pretty
@@ -83,6 +83,13 @@ def test_numbers_are_short() -> None:
     assert [tokens(0), tokens(999), tokens(1000), tokens(2_345_678)] == ["0", "999", "1.0k", "2.3M"]
     assert [duration(40), duration(61_000), duration(3_720_000)] == ["0.0s", "1m 01s", "1h 02m"]
     assert [money(0.0004), money(0.0426), money(12)] == ["<$0.001", "$0.043", "$12.000"]
+
+
+def test_a_small_cost_is_not_shown_as_none() -> None:
+    assert [cost(one) for one in (0.0, 0.0004, 0.001, 0.0094, 0.01, 12.344)] == [
+        *("$0.00", "<$0.001", "$0.001", "$0.009", "$0.01", "$12.34"),
+    ]
+    assert (cost(0.0004, is_complete=False), cost(None)) == ("≥ $0.000", "")
 
 
 def test_any_value_can_be_written_as_json() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from harness.contracts.history import Home
 from harness.histories.catalogue import Catalogue, CatalogueDamaged
+from harness.histories.catalogue_filter import SessionFilter
 from harness.histories.catalogue_rows import CataloguedSession
 from harness.histories.catalogue_search import SessionSearch
 from harness.histories.registry import load_all
@@ -120,6 +121,25 @@ def test_a_damaged_catalogue_says_so_and_can_be_rebuilt(tmp_path: Path, home: Ho
     catalogue.close()
     again = _opened(tmp_path, home)
     assert all(session.is_read for session in again.sessions())
+
+
+def test_a_catalogue_that_another_process_writes_for_long_leaves_out_nothing(
+    tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read and cannot be entered would be missing in every sum, without a word."""
+    monkeypatch.setattr("harness.histories.catalogue_writer._BUSY_TIMEOUT_S", 0.05)
+    catalogue = _opened(tmp_path, home)  # all sessions are known, and none is read
+    holder = sqlite3.connect(tmp_path / "catalogue.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(CatalogueDamaged, match="locked"):
+        catalogue.read_each(SessionFilter(only_unread=True))
+    catalogue.rebuild(home)
+    assert _total(catalogue) == _truth(tmp_path, home)
+    holder.execute("ROLLBACK")
+    holder.close()
+    again = _opened(tmp_path, home)
+    again.read_each(SessionFilter(only_unread=True))  # the file was left alone
+    assert _total(again) == _truth(tmp_path, home)
 
 
 def test_missing_tables_are_damage(tmp_path: Path, home: Home) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.clients.sessions.histories import HistorySessions
 from harness.config.files import Settings
 from harness.contracts.history import Home
 from harness.events.usage import CLASSES
@@ -121,6 +123,23 @@ def test_what_was_used_at_an_odd_time_counts(stamp: str, tmp_path: Path) -> None
     assert found.usage.input == 1_000
 
 
+@pytest.mark.parametrize(
+    ("since", "expected"), [("10:00", 22), ("10:05", 22), ("10:14", 22), ("10:15", 0), ("09:59", 33)]
+)
+def test_since_a_time_means_since_its_quarter_of_an_hour(since: str, expected: int, tmp_path: Path) -> None:
+    """What was used is known by quarters: a part of one would be counted or not by what came first in it."""
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    times = {"msg_1": "09:50", "msg_2": "10:01", "msg_3": "10:10"}
+    answers = [_answer(one, usage, timestamp=f"2026-11-14T{at}:00.000Z") for one, at in times.items()]
+    home = _claude_home(tmp_path, [_prompt("Hello", timestamp="2026-11-14T09:49:00.000Z"), *answers])
+    catalogue = Catalogue(str(tmp_path / "catalogue.sqlite"), load_all())
+    catalogue.refresh(home)
+    catalogue.read(catalogue.sessions())
+    since_ms = int(datetime.fromisoformat(f"2026-11-14T{since}:00+00:00").timestamp() * 1000)
+    found = catalogue.usage.sums((), UsageChoice(since_ms))
+    assert sum((one.usage.input or 0) + (one.usage.output or 0) for one in found) == expected
+
+
 @pytest.mark.parametrize("spaces", [False, True])
 def test_a_fork_that_begins_with_an_answer_counts_once(spaces: bool, tmp_path: Path) -> None:
     """After a compaction: its file cannot be scanned, and is read whole."""
@@ -173,6 +192,19 @@ def test_what_a_fork_has_copied_was_used_when_the_original_was(tmp_path: Path, i
     catalogue.read(sorted(catalogue.sessions(), key=lambda one: one.session_id, reverse=is_reversed))
     times = [row.at_ms for row in catalogue.usage.rows() if row.usage.input]
     assert times == [1794770652389, 1794770676893]
+
+
+def test_originals_are_read_whatever_the_time_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what a fork of OpenCode has copied would be of the day of the fork, unless all was read before."""
+    home = next(case.unpack(tmp_path / "home") for case in cases() if str(case) == "opencode/1.18.33/fork")
+    monkeypatch.setenv("HOME", home.directory)
+    sessions = HistorySessions(writes=False)
+    latest_ms = max(one.changed_ms for one in sessions.sessions())
+    assert len([one for one in sessions.sessions() if one.changed_ms < latest_ms]) == 1
+    sessions.read_used(print, latest_ms)
+    assert [one.is_read for one in sessions.sessions()] == [True, True]
 
 
 def test_a_fork_of_kimi_counts_once(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
 
 What was used is what the lab has answered: after each step `harness usage` must say the same, and every prompt must be
 found. `--long` goes on: through a gateway (whose record must say the same again), held in a conversation, a copy of the
-session, and a context that is full. `--programs` holds `AGENT-VERSION/program/…`; without it, programs are those of PATH. Run it where there is no
+session, and a context that is full. `--random SEED` takes such steps in any order, from the first on, and goes on in copies of
+copies, while two processes ask at once. `--programs` holds `AGENT-VERSION/program/…`; without it, programs are those of PATH. Run it where there is no
 network but the loopback: `unshare -n sh -c 'ip link set lo up; …'`.
 """
 
@@ -13,11 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,7 +59,32 @@ ANIMALS = (
 )
 """A word of each prompt, by which it must be found."""
 _COURSE = ("alone", "harness", "alone", "harness", "alone")
-_LONG = ("gateway", "asked", "alone", "fork", "alone", "fork alone", "full", "alone", "harness", "alone")
+_LONG = (
+    "gateway",
+    "replay",
+    "asked",
+    "alone",
+    "fork",
+    "alone",
+    "fork alone",
+    "full",
+    "alone",
+    "harness",
+    "alone",
+)
+_ANY = {
+    "alone": 4,
+    "harness": 4,
+    "gateway": 2,
+    "asked": 2,
+    "fork": 2,
+    "fork alone": 2,
+    "enter": 3,
+    "full": 1,
+    "replay": 2,
+}
+"""How often each step is taken where they come in any order; `enter`: go on in the copy that was made last; `replay`: the
+last call of the gateway again, from its record, which uses nothing."""
 _INPUT, _OUTPUT = 100, 11
 _FULL = 400_000
 """Tokens of a prompt beyond every window, so that the agent compacts before the next one."""
@@ -110,10 +138,28 @@ def script_of(*, has_sub_agent: bool, size: int = _INPUT) -> Script:
     return parse_script(data, "", "")
 
 
+def random_course(seed: int, steps: int) -> list[str]:
+    source = random.Random(seed)
+    kinds, weights = list(_ANY), list(_ANY.values())
+    course = [source.choice(("alone", "begin"))]
+    while len([how for how in course if how != "enter"]) < steps:
+        how = source.choices(kinds, weights)[0]
+        if how == "enter" and not course[-1].startswith("fork"):
+            continue
+        if how == "replay" and "gateway" not in course:
+            continue
+        course.append(how)
+    return course
+
+
 class MixedWalk:
     """One agent in a home of its own, which begins alone and is then continued by Harness and alone in turn."""
 
-    def __init__(self, name: str, binary: str, folder: Path, *, has_sub_agent: bool) -> None:
+    def __init__(
+        self, name: str, binary: str, folder: Path, *, has_sub_agent: bool, is_shared: bool = False
+    ) -> None:
+        """`is_shared`: whenever something is asked, another process asks at the same time."""
+        self._is_shared = is_shared
         self._agent: Agent = load(name)
         self._binary = binary
         self._home, self._cwd = folder / "home", folder / "project"
@@ -134,25 +180,36 @@ class MixedWalk:
             "PATH": os.pathsep.join([os.path.dirname(binary), os.environ["PATH"]]),
         }
         self._version = numbers_of(installed_version(self._agent, binary, self._env))
-        self._session = ""
+        self._session = self._newest = ""
+        self._known = set[str]()
+        self._at_gateway = ""
+        """The log of the last run through it."""
         self._said: list[str] = []
         self._seen, self.truth = 0, 0
 
     def walk(self, course: Sequence[str] = _COURSE) -> Walk:
         walk = Walk(self._agent.name)
         with self._offline:
-            for number, (how, animal) in enumerate(zip(course, ANIMALS, strict=False)):
-                if how.startswith("fork") and not self._can_fork(how):
+            animals = iter(ANIMALS)
+            for number, how in enumerate(course):
+                if how == "enter":
+                    self._session = self._newest
+                if how == "enter" or (how.startswith("fork") and not self._can_fork(how)):
                     continue
+                if how == "replay" and not self._at_gateway:
+                    continue
+                animal = next(animals)
                 before = self.truth
                 done = self._take(how, f"Tell me about the {animal}")
-                if done.returncode and how in ("gateway", "asked") and self.truth == before:
+                if done.returncode and how in ("gateway", "asked", "replay") and self.truth == before:
                     walk.refused.append(f"{how}: {done.stderr.strip()}{_errors(done.stdout)}")
                     continue
+                if how == "gateway":
+                    self._at_gateway = _log_of(done.stdout)
                 if done.returncode:
                     walk.stopped = f"step {number + 1}, {how}: {done.stdout[-600:]}{done.stderr[-1500:]}"
                     return walk
-                self._said.append(animal)
+                self._said += [animal] if how != "replay" else []
                 step = self._look(how)
                 step.new = step.truth - before
                 step.at_gateway = _at_gateway(done.stdout) if how == "gateway" else None
@@ -167,6 +224,13 @@ class MixedWalk:
         try:
             if how in ("alone", "full", "fork alone"):
                 return self._alone(prompt, is_fork=how == "fork alone")
+            if how == "begin":
+                return self._harness(
+                    *("run", "--agent", self._agent.name, "--prompt", prompt),
+                    *("--permissions", "full-access", *self._common),
+                )
+            if how == "replay":
+                return self._harness("replay", self._at_gateway, "--binary", self._binary, "--format", "log")
             if how in ("harness", "fork"):
                 return self._by_harness(prompt, *(["--fork"] if how == "fork" else []))
             if how == "asked":
@@ -252,8 +316,10 @@ class MixedWalk:
 
     def _look(self, who: str) -> Step:
         listed = self._json("sessions", "list", "--json", "--limit", "0")
-        if not self._session and listed:
-            self._session = listed[-1]["agent_session_id"]
+        ids = [one["agent_session_id"] for one in listed]
+        self._newest = next((one for one in ids if one not in self._known), self._newest)
+        self._known |= {*ids}
+        self._session = self._session or self._newest
         usage = self._json("usage", "--json")
         total = usage["total"]
         return Step(
@@ -267,7 +333,13 @@ class MixedWalk:
         )
 
     def _json(self, *words: str) -> Any:
-        done = self._harness(*words)
+        if self._is_shared:
+            with ThreadPoolExecutor(2) as pool:
+                done, other = pool.map(lambda _: self._harness(*words), range(2))
+            if (done.returncode, done.stdout) != (other.returncode, other.stdout):
+                raise RuntimeError(f"harness {' '.join(words)}: {done.stdout}{other.stdout}{other.stderr}")
+        else:
+            done = self._harness(*words)
         if done.returncode:
             raise RuntimeError(f"harness {' '.join(words)}: {done.stderr}")
         return json.loads(done.stdout)
@@ -296,6 +368,10 @@ class MixedWalk:
 
 def _events(stream: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.splitlines() if line.startswith("{")]
+
+
+def _log_of(stream: str) -> str:
+    return next((str(one["run_id"]) for one in _events(stream) if one["type"] == "SessionStart"), "")
 
 
 def _errors(stream: str) -> str:
@@ -329,6 +405,8 @@ def main() -> int:
     parser.add_argument("--keep", default="", help="leave the homes there")
     parser.add_argument("--no-sub-agent", action="store_true")
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--random", type=int, metavar="SEED")
+    parser.add_argument("--steps", type=int, default=10)
     given = parser.parse_args()
     wrong = 0
     for agent in given.agents:
@@ -338,8 +416,12 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             place = Path(given.keep or folder) / agent
-            course = _COURSE + (_LONG if given.long else ())
-            walk = MixedWalk(agent, binary, place, has_sub_agent=not given.no_sub_agent).walk(course)
+            course: Sequence[str] = _COURSE + (_LONG if given.long else ())
+            is_random = given.random is not None
+            if is_random:
+                course = random_course(given.random, given.steps)
+            mixed = MixedWalk(agent, binary, place, has_sub_agent=not given.no_sub_agent, is_shared=is_random)
+            walk = mixed.walk(course)
         for step in walk.steps:
             missing = f", not found: {', '.join(step.missing)}" if step.missing else ""
             if step.at_gateway is not None:

@@ -149,8 +149,10 @@ def test_the_view_is_the_fold() -> None:
     ("used", "duration_ms", "line"),
     [
         (Usage(input=1234, output=950, cost_usd=0.0426), 12_340, "Total: 1.2k in / 950 out, $0.043, 12.3s"),
-        (Usage(input=3_400_000, output=999), None, "Total: 3.4M in / 999 out, $0.000"),
-        (Usage(output=5, reasoning=7), 100, "Total: 0 in / 12 out, $0.000, 0.1s"),
+        (Usage(input=3_400_000, output=999), None, "Total: 3.4M in / 999 out"),
+        (Usage(output=5, reasoning=7), 100, "Total: 0 in / 12 out, 0.1s"),
+        (Usage(input=9, cost_usd=0.0), None, "Total: 9 in / 0 out, $0.000"),
+        (Usage(input=999_960, cost_usd=0.0004), None, "Total: 1.0M in / 0 out, <$0.001"),
         (Usage(cost_usd=1.0), None, "Total: 0 in / 0 out, $1.000"),
         (Usage(input=0, output=0, cost_usd=0.0), 100, ""),
         (Usage(), 100, ""),

@@ -117,6 +117,8 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     rewound: Callable[[StoredSession], int] | None = None
     """How many prompts were taken back: what they led to is history, but the agent's model does not know it any more.
     None where an agent stores no such prompts."""
+    copies_are_new: bool = False
+    """What a fork has copied has the time of the fork: when it was used is known where the original was read, too."""
     takes_stored_model: bool = False
     """The agent resumes a session with its usual model, and takes the one that is stored by the same name."""
     current: Callable[[StoredSession], Iterator[StoredRecord]] | None = None

@@ -271,11 +271,11 @@ def _score_differences(pair: _Pair, level: float) -> dict[str, ScoreDifference]:
 
 
 def _costs(side: Side, tasks: Sequence[str]) -> float | None:
-    costs = [
-        one.result.cost_usd for one in side.cases if one.result is not None and one.case.task.id in tasks
-    ]
-    known = [cost for cost in costs if cost is not None]
-    return fmean(known) if known else None
+    """None where it is not known of each run: a ratio of parts would be that of nothing."""
+    results = [one.result for one in side.cases if one.result is not None and one.case.task.id in tasks]
+    if not results or not all(one.has_known_cost for one in results):
+        return None
+    return fmean(one.cost_usd or 0.0 for one in results)
 
 
 def _times(side: Side, tasks: Sequence[str]) -> float | None:

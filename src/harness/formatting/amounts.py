@@ -15,7 +15,7 @@ _DAY_S = 86_400
 
 def tokens(count: int) -> str:
     """950, 1.2k, 3.4M."""
-    if count >= 1_000_000:
+    if count >= 999_950:
         return f"{count / 1_000_000:.1f}M"
     if count >= 1_000:
         return f"{count / 1_000:.1f}k"
@@ -33,6 +33,8 @@ def cost(amount_usd: float | None, *, is_complete: bool = True) -> str:
     """`$0.31`, `$0.004`, `≥ $0.31` when some of it is unknown; empty when all of it is."""
     if amount_usd is None:
         return ""
+    if is_complete and 0 < amount_usd < 0.01:
+        return money(amount_usd)
     digits = 3 if 0 < amount_usd < 0.01 else 2
     return f"{'' if is_complete else '≥ '}${amount_usd:.{digits}f}"
 
@@ -68,14 +70,14 @@ def duration(duration_ms: int) -> str:
 
 
 def total_line(usage: Usage, duration_ms: int | None) -> str:
-    """`Total: 1.2k in / 345 out, $0.043, 12.3s`; empty when no usage is known."""
+    """`Total: 1.2k in / 345 out, $0.043, 12.3s`, without a cost that is not known; empty when no usage is known."""
     output = (usage.output or 0) + (usage.reasoning or 0)
     if not (usage.input or output or usage.cost_usd):
         return ""
-    seconds = "" if duration_ms is None else f", {duration_ms / 1000:.1f}s"
-    return (
-        f"Total: {tokens(usage.input or 0)} in / {tokens(output)} out, ${usage.cost_usd or 0.0:.3f}{seconds}"
-    )
+    parts = [f"{tokens(usage.input or 0)} in / {tokens(output)} out"]
+    parts += [] if usage.cost_usd is None else [money(usage.cost_usd)]
+    parts += [] if duration_ms is None else [f"{duration_ms / 1000:.1f}s"]
+    return f"Total: {', '.join(parts)}"
 
 
 # In the event stream reasoning counts as output.

@@ -100,6 +100,8 @@ class Catalogue:
         self._inode = _inode_of(path)
         self._is_broken = False
         """Whether its file was found damaged, and not merely locked or on a full disk."""
+        self._unsaved = ""
+        """Why something that was read could not be entered; empty where all could."""
         self._is_rebuilt = False
 
     @property
@@ -268,6 +270,7 @@ class Catalogue:
                 fresh.append(batch.read(history, session))
             if batch is not None:
                 batch.save()
+                self._unsaved = batch.trouble or self._unsaved
         if batch is not None:
             # Else every later process would go through the journal when it opens the file.
             with suppress(sqlite3.Error):
@@ -275,11 +278,16 @@ class Catalogue:
         return fresh
 
     def read_each(self, choice: SessionFilter) -> None:
-        """Read all that the filter selects, a few at a time."""
-        behind = choice
+        """Read all that the filter selects, a few at a time. Raises CatalogueDamaged, also where the file is locked by
+        another process for long, or its disk is full: sums would lack what was read and is not in it.
+        """
+        behind, self._unsaved = choice, ""
         while part := self.sessions(behind, _ENTERED_AT_ONCE):
             behind = msgspec.structs.replace(choice, behind=(part[-1].changed_ms, part[-1].number))
             self.read(part)
+        if self._unsaved and self.count(choice):
+            self._is_broken = False
+            raise CatalogueDamaged(self._unsaved)
 
     @contextmanager
     def _damage_noticed(self) -> Iterator[None]:
@@ -317,6 +325,8 @@ class _Batch:
         self._writer = CatalogueWriter(connection)
         self._unsaved: list[_ReadPart] = []
         self._bytes = 0
+        self.trouble = ""
+        """Why something was not saved."""
 
     def read(self, history: AgentHistory, session: CataloguedSession) -> CataloguedSession:
         # Imported when a session is read: a list of sessions that are known needs none of it.
@@ -352,6 +362,7 @@ class _Batch:
         except sqlite3.Error as error:
             if is_damage(error):
                 raise
+            self.trouble = str(error)
 
     def _enter(self, part: _ReadPart) -> None:
         session = part.session

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from harness.events import Usage
-from harness.histories.catalogue_writer import COUNTS, as_json
+from harness.histories.catalogue_writer import COUNTS, QUARTER_MS, as_json
 from harness.usage.prices import Rate
 
 _JOINED = "used JOIN sessions ON session = sessions.number JOIN models ON used.model = models.number"
@@ -42,6 +42,7 @@ class UsageChoice(NamedTuple):
     """What is to be summed up."""
 
     since_ms: int = -1
+    """From the beginning of this quarter of an hour on."""
     without: Collection[int] = ()
     """Sessions, by their numbers."""
     agent: str = ""
@@ -112,8 +113,8 @@ _SOMETHING = " OR ".join(f"{name} > 0" for name in COUNTS)
 def _condition(choice: UsageChoice) -> tuple[str, tuple[int | str, ...]]:
     conditions, values = [f"({_SOMETHING})"], list[int | str]()
     if choice.since_ms > 0:  # a clock may have been before 1970
-        conditions.append("at_ms >= ?")
-        values.append(choice.since_ms)
+        conditions.append("quarter >= ?")
+        values.append(choice.since_ms // QUARTER_MS)
     if choice.without:
         conditions.append("session NOT IN (SELECT value FROM json_each(?))")
         values.append(as_json(choice.without))

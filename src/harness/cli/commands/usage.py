@@ -49,7 +49,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli.output import write_json, write_text
     from harness.clients.sessions.histories import HistorySessions
     from harness.clients.sessions.usage import UsageQuestion, make_bill
-    from harness.histories.catalogue_filter import SessionFilter
     from harness.usage.ledger import Ledger
     from harness.usage.prices import load
 
@@ -61,8 +60,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     ledger = Ledger()
     histories = HistorySessions(say=console.warning)
     _read(store, ledger, histories, console)
-    histories.read_all(console.say, SessionFilter(since_ms=max(0, arguments.since)))
-    bill = make_bill(UsageQuestion(arguments.by, arguments.since), ledger, histories, prices, _day_of)
+    question = UsageQuestion(arguments.by, arguments.since)
+    histories.read_used(console.say, question.first_ms)
+    bill = make_bill(question, ledger, histories, prices, _day_of)
     charges = bill.charges
     if arguments.json:
         silent = ledger.silent(arguments.since)

@@ -159,6 +159,13 @@ class HistorySessions:
         if count:
             self.ask(lambda catalogue: catalogue.read_each(unread))
 
+    def read_used(self, say: Callable[[str], object], since_ms: int) -> None:
+        """Read all that may have used something since then, and that tells since when."""
+        if since_ms > 0:
+            for agent in (history.agent for history in load_all() if history.copies_are_new):
+                self.read_all(say, SessionFilter(agent=agent))
+        self.read_all(say, SessionFilter(since_ms=since_ms if since_ms > 0 else None))
+
     def ask(self, question: Callable[[Catalogue], _Answer]) -> _Answer:
         """What the catalogue knows. One whose file is damaged is rebuilt, and asked again."""
         while True:

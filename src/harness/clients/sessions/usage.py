@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 GROUPINGS: tuple[By, ...] = ("agent", "model", "day", "project", "session", "sub-agent")
 
 
+_QUARTER_MS = 900_000
+
+
 class UsageQuestion(NamedTuple):
     by: By
     since_ms: int = -1
+    """What agents have stored is known by quarters of an hour: from the beginning of this one on."""
     split: By | None = None
     """With it, there is a row for each value of both."""
     agent: str = ""
@@ -32,6 +36,10 @@ class UsageQuestion(NamedTuple):
     @property
     def names(self) -> tuple[By, ...]:
         return (self.by,) if self.split is None else (self.by, self.split)
+
+    @property
+    def first_ms(self) -> int:
+        return self.since_ms // _QUARTER_MS * _QUARTER_MS if self.since_ms > 0 else self.since_ms
 
     def includes(self, agent: str, project: str) -> bool:
         return self.agent in ("", agent) and self.project in ("", listed_folder(project))
@@ -91,7 +99,7 @@ def make_bill(
         ledger.invocations = joined.invocations
     ours = [
         charge
-        for charge in ledger.charges(prices, day_of, question.since_ms)
+        for charge in ledger.charges(prices, day_of, question.first_ms)
         if question.includes(charge.agent, charge.project)
     ]
     their_charges = (priced(_charge_of(one, question, name_of), prices, one.rate) for one in theirs)
@@ -108,7 +116,7 @@ def _asked(
     folders = None
     if question.project:
         folders = [cwd for cwd in catalogue.projects() if listed_folder(cwd) == question.project]
-    chosen = UsageChoice(question.since_ms, joined.sessions, question.agent, folders)
+    chosen = UsageChoice(question.first_ms, joined.sessions, question.agent, folders)
     sums = catalogue.usage.sums(question.names, chosen)
     if "session" in question.names:  # then the charges name their sessions
         return joined, sums, {}, 0

@@ -108,6 +108,7 @@ def opencode_history(agent: str, title: str) -> AgentHistory:
         records=_records,
         rewording=OpencodeRewording,
         problem=lambda home: problem_of(place(home), _TABLES),
+        copies_are_new=True,
     )
 
 
