@@ -205,3 +205,19 @@ def test_a_cost_that_is_stated_of_some_messages_is_not_that_of_the_others(
     assert (total["cost_usd"], total["cost_source"]) == (pytest.approx(0.5 + computed_usd), "mixed")
     (entry,) = cli.call("sessions", "list", "--json").data
     assert entry["total_cost_usd"] == pytest.approx(total["cost_usd"])
+
+
+def test_the_list_says_the_same_cost_whatever_was_read_before(cli: CliMachine) -> None:
+    """What a fork has copied of a session without Harness is known only once that session was read."""
+    fork = SESSION.replace("000000000001", "000000000002")
+    early_ms = int(time.time() * 1000) - 3_600_000
+    first = _turn(early_ms, 1, "Native first", "Armadillos dig.")
+    _store(cli, first)
+    cli.install("claude", *_stream(2, "Dugongs graze.", has_usage=True, session=fork))
+    assert cli.call("run", "--agent", "claude", "--prompt", "In the fork").code == 0
+    copy = _turn(early_ms, 1, "Native first", "Armadillos dig.", fork)
+    _store(cli, copy, _turn(cli.log()[0]["timestamp_ms"], 2, "In the fork", "Dugongs graze.", fork))
+    listed = [cli.call("sessions", "list", "--json").data for _ in range(2)]
+    assert listed[0] == listed[1]
+    billed = cli.call("usage", "--json").data["total"]["cost_usd"]
+    assert sum(one.get("total_cost_usd") or 0.0 for one in listed[0]) == pytest.approx(billed)

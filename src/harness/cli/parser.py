@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.cli.console import screen_width
 from harness.cli.output import write_text
-from harness.config.settings import LEAST_WINDOW
+from harness.config.setting_kinds import LEAST_WINDOW
 from harness.errors import UsageError
 
 _COMMANDS = "commands"

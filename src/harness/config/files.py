@@ -18,7 +18,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from harness.config.file_stamps import FileStamp, stamp_of
-from harness.config.settings import KINDS, TABLE, Setting, find, is_table
+from harness.config.setting_kinds import KINDS
+from harness.config.settings import TABLE, Setting, find, is_table
 from harness.config.trust import digest_with_programs, read_trusted
 from harness.errors import BadConfig
 

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 from harness.config.file_stamps import FileStamp, stamp_of
 from harness.config.files import Settings, config_directory, read_toml
-from harness.config.settings import PRICE_FIELDS, PROMPT_SIZES
+from harness.config.setting_kinds import PROMPT_SIZES
+from harness.config.settings import PRICE_FIELDS
 from harness.errors import BadConfig
 from harness.events.usage import CLASSES, Usage, UsageDelta
 

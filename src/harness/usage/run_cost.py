@@ -92,8 +92,8 @@ class CostMeter:
     def _computed(self) -> dict[tuple[str, Rate], float | None]:
         if self._is_run_stated:
             return {}
-        used = ((key, usage) for key, usage in self._unstated.items() if _is_any(usage))
-        return {key: self._cost_of(key[0], usage, key[1]) for key, usage in used}
+        usages = ((key, usage) for key, usage in self._unstated.items() if _is_any(usage))
+        return {key: self._cost_of(key[0], usage, key[1]) for key, usage in usages}
 
     def priced(self, result: Result) -> Result:
         """The end of the run with what it cost, if the agent did not say; unchanged for what was free."""

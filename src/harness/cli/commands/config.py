@@ -14,7 +14,8 @@ from harness import config
 from harness.cli.console import Console
 from harness.cli.output import write_json, write_text
 from harness.cli.parser import add_actions, completes
-from harness.config.settings import KINDS, TABLE, find, key_to_toml, template, to_toml
+from harness.config.setting_kinds import KINDS
+from harness.config.settings import TABLE, find, key_to_toml, template, to_toml
 from harness.errors import UsageError
 from harness.log.private_files import make_private_directory
 

@@ -150,8 +150,9 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
     known = all_ids(store)
     ours, rest = _chosen(arguments, store, known, console)
     histories, prices = HistorySessions(say=console.warning), known_prices()
-    ours = histories.merged(store, ours, prices)
     theirs = histories.listed(session_options.choice_of(arguments), store, arguments.limit, console.say)
+    # Behind it: what a fork has copied of one of theirs is known then.
+    ours = histories.merged(store, ours, prices)
     most = arguments.limit or len(ours) + len(theirs.sessions)
     sessions = _merged(ours, theirs.sessions)
     rest += theirs.rest + max(0, len(sessions) - most)
