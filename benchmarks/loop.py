@@ -1,6 +1,6 @@
 """What the agent loop itself costs: CPU per text delta and per tool step, with a model that costs nothing.
 
-usage: python benchmarks/loop.py [deltas] [steps] [growth] [conversation] [start-up]      (default: all)
+usage: python benchmarks/loop.py [deltas] [steps] [growth] [conversation] [compaction] [start-up]      (default: all)
 
 Each number is the least of several rounds. "bare" is the same model read by nobody but a counter: the floor.
 """
@@ -16,7 +16,8 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from harness.contracts.model import Ask
+from harness.contracts.model import Ask, AssistantTurn, Call, ToolTurn, Turn, UserTurn
+from harness.conversation.turns import TranscriptEntry
 from harness.events import Event, Message, StepEnd, UsageDelta
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store
@@ -153,6 +154,56 @@ def measure_conversation(folder: str) -> None:
         print(f"  at {end:>6} messages  {cost_us:6.1f}   ({cost_us / best[0]:.2f}x)")
 
 
+class Summarizer:
+    """Says the same short thing to everything."""
+
+    name = "bench/summarizer"
+
+    async def answer(self, ask: Ask) -> AsyncIterator[Event]:
+        del ask
+        yield Message(role="assistant", text="Goal: count. " * 200)
+        yield UsageDelta(usage=USED)
+        yield StepEnd(id="", stop_reason="end")
+
+
+def _long_turns(tokens: int) -> list[Turn]:
+    """A conversation of that length: questions, calls and their results."""
+    turns: list[Turn] = []
+    for number in range(tokens // 1_000):
+        call = Call(f"c{number}", "read", {"filePath": f"src/module{number}.py"})
+        output = "".join(f"{line:>6}\tdef function_{line}(value): return value\n" for line in range(100))
+        turns += [
+            UserTurn(f"And number {number}? " * 10),
+            AssistantTurn("I look.", (call,)),
+            ToolTurn(call.id, output[:3_700]),
+        ]
+    return turns
+
+
+async def _sum_up(store: Store, turns: list[Turn], options: AgentOptions) -> float:
+    hub = Hub(store, "bench", store.create(Metadata(session_id="bench", kind="thread")))
+    entries = [TranscriptEntry(turn, f"m{at}", at, at) for at, turn in enumerate(turns)]
+    talk = AgentConversation(LoopContext(hub, cwd=os.getcwd(), env={}, secrets={}), entries)
+    with Cpu() as cpu:
+        await talk.compact(options)
+    hub.close()
+    assert len(talk.entries) < len(turns), "it was summed up"
+    return cpu.seconds
+
+
+def measure_compaction(folder: str) -> None:
+    tokens = size(200_000, 2_000)
+    turns = _long_turns(tokens)
+    print(f"\nCPU of summing up a conversation of {tokens:,} tokens, {len(turns)} turns        ms")
+    options = AgentOptions(model=Summarizer(), tools=(add,), context_window=tokens, system_prompt="Add.")
+    for name in ("memory", "files"):
+        costs = []
+        for number in range(ROUNDS):
+            store = MemoryStore() if name == "memory" else FileStore(f"{folder}/{number}")
+            costs.append(asyncio.run(_sum_up(store, turns, options)))
+        print(f"  {name:<35} {min(costs) * 1e3:6.1f}")
+
+
 def measure_start_up(folder: str) -> None:
     del folder
     print("\nCPU and memory of a new process")
@@ -185,6 +236,7 @@ MEASUREMENTS = {
     "steps": measure_steps,
     "growth": measure_growth,
     "conversation": measure_conversation,
+    "compaction": measure_compaction,
     "start-up": measure_start_up,
 }
 

@@ -79,6 +79,7 @@ SMALLEST: dict[str, tuple[str, ...]] = {
     "inbox": ("--sessions", "1", "--browsers", "1", "--seconds", "0.5", "--old", "1"),
     "loop": (),
     "peers": ("--rounds", "1", "harness", "bare"),
+    "prefix": ("anthropic",),
     "providers": ("--rounds", "1"),
     "run": (),
     "server": ("--clients", "1", "--rate", "100", "--seconds", "0.2"),
