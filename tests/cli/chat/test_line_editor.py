@@ -33,6 +33,9 @@ def typed(*keys: str) -> list[str | None]:
         ("a\x1b[17;5~b\x1bOPc\x1bxd\r", "abcd"),
         ("\x1b[200~two\rlines\x1b[201~\r", "two\nlines"),
         ("\x7f\x7fa\r", "a"),
+        (f"ab\x1b[200~{UP}c\x15\x04\x1bd\x1b[201~\r", "ab[Acd"),
+        ("\x1b[200~\x04\x1b[201~a\r", "a"),
+        ("\x1b[200~one\ttwo\x1b\x1b[201~\r", "one\ttwo"),
     ],
 )
 def test_a_line_is_edited_as_everywhere(keys: str, line: str) -> None:
@@ -80,3 +83,21 @@ def test_what_is_drawn_fits_and_commands_nothing(text: str, width: int) -> None:
     assert columns(shown) <= width
     assert cursor <= width
     assert not any(character < " " for character in shown)
+
+
+def test_a_large_text_that_is_pasted_costs_what_its_length_does() -> None:
+    """Key by key a megabyte took minutes."""
+    editor, text = LineEditor(), "a line of a log\n" * 65_536
+    data = f"\x1b[200~{text}\x1b[201~\r".encode()
+    calls = 0
+    insert = editor._insert
+
+    def count(one: str) -> None:
+        nonlocal calls
+        calls += 1
+        insert(one)
+
+    editor._insert = count  # type: ignore[method-assign]
+    lines = [line for at in range(0, len(data), 65_536) for line in editor.feed(data[at : at + 65_536])]
+    assert lines == [text]
+    assert calls <= len(data) // 65_536 + 1

@@ -18,6 +18,9 @@ END = None
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\[O])", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
+_TEXT = re.compile(r"[^\x00-\x1f\x7f]+")
+_PASTED_TEXT = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
+"""With the line ends and tabs of what is pasted."""
 _MOST_HISTORY = 500
 
 
@@ -74,20 +77,41 @@ class LineEditor:
             return [END]
         found: list[str | None] = []
         typed, self._unread = self._unread + self._decode(data), ""
-        while typed:
-            if typed[0] == "\x1b" and _UNFINISHED.match(typed):
-                self._unread = typed
+        at = 0
+        while at < len(typed):
+            # All of it at once: key by key, a large text that is pasted would take minutes.
+            if text := (_PASTED_TEXT if self._is_pasting else _TEXT).match(typed, at):
+                self._insert(text.group().replace("\r", "\n"))
+                at = text.end()
+                continue
+            key = self._key(typed, at)
+            if not key:
+                self._unread = typed[at:]
                 break
-            escape = _ESCAPE.match(typed) if typed[0] == "\x1b" else None
-            key = escape.group() if escape is not None else typed[0]
-            typed = typed[len(key) :]
-            if key in ("\r", "\n") and not self._is_pasting:
+            at += len(key)
+            if self._is_pasting:
+                self._is_pasting = (
+                    key != _PASTED
+                )  # any other key in it is part of a text, and obeyed by nobody
+            elif key in ("\r", "\n"):
                 found.append(self._enter())
             elif key == "\x04" and not self.text:
                 found.append(END)
             else:
                 self._press(key)
         return found
+
+    def _key(self, typed: str, at: int) -> str:
+        """The key that begins there; empty: the rest of it is still to come."""
+        if typed[at] != "\x1b":
+            return typed[at]
+        if self._is_pasting:
+            rest = typed[at : at + len(_PASTED)]
+            return rest if rest == _PASTED else "" if _PASTED.startswith(rest) else typed[at]
+        if _UNFINISHED.match(typed, at):
+            return ""
+        escape = _ESCAPE.match(typed, at)
+        return escape.group() if escape is not None else typed[at]
 
     def clear(self) -> None:
         self.text, self._cursor, self._place = "", 0, len(self._history)
@@ -110,14 +134,10 @@ class LineEditor:
         return text
 
     def _press(self, key: str) -> None:
-        if key in (_PASTE, _PASTED):
-            self._is_pasting = key == _PASTE
-        elif self._is_pasting and key in ("\r", "\n", "\t"):
-            self._insert("\n" if key == "\r" else key)
+        if key == _PASTE:
+            self._is_pasting = True
         elif (act := self._keys.get(key)) is not None:
             act()
-        elif key >= " " and key != "\x7f":
-            self._insert(key)
 
     def _insert(self, text: str) -> None:
         self.text = self.text[: self._cursor] + text + self.text[self._cursor :]
