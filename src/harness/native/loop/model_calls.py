@@ -21,6 +21,7 @@ from harness.events import (
     Message,
     Outcome,
     RateLimits,
+    ReasoningDelta,
     Result,
     StepEnd,
     StepStart,
@@ -31,6 +32,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.usage import NOTHING
+from harness.native.loop.answer_watch import EVERY, NO_WATCH, AnswerWatch, EndlessAnswer, watch_of
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.run_recorder import RunRecorder
 from harness.native.loop.transcript import LoopTranscript, TurnPlace
@@ -45,11 +47,28 @@ CUT_SHORT = {
 class ModelStep:
     """What one model call has answered so far."""
 
-    __slots__ = ("calls", "end", "error", "id", "message", "pieces", "place", "usage")
+    __slots__ = (
+        "calls",
+        "end",
+        "error",
+        "id",
+        "inputs",
+        "message",
+        "pieces",
+        "place",
+        "thoughts",
+        "usage",
+        "watch",
+    )
 
-    def __init__(self, step_id: str) -> None:
+    def __init__(self, step_id: str, watch: AnswerWatch = NO_WATCH) -> None:
         self.id = step_id
+        self.watch = watch
         self.pieces: list[str] = []
+        """Of its text."""
+        self.thoughts: list[str] = []
+        self.inputs: list[str] = []
+        """Of the arguments of its calls."""
         self.message: Message | None = None
         self.calls: tuple[Call, ...] = ()
         self.error: Error | None = None
@@ -90,6 +109,7 @@ class ModelSteps:
             StepEnd: _take_end,
             Error: self._take_error,
             ToolInputDelta: self._take_input,
+            ReasoningDelta: _take_thought,
             TextRetracted: _take_retraction,
             RateLimits: self._take_limits,
         }
@@ -106,13 +126,15 @@ class ModelSteps:
         """
         self._logged_error = logged_error
         options = self._options
-        step = self.current = ModelStep(self._context.new_id())
+        step = self.current = ModelStep(self._context.new_id(), watch_of(self._options))
         self.count += 1
         self._partial_text = ""
         self._transcript.begin_step()
         self._put(StepStart(id=step.id, model=options.model.name))
         try:
             await self._listen(options.model.answer(options.ask(turns, tools, options.schema)), step)
+        except EndlessAnswer as endless:
+            self._put(self._take_error(step, endless.error))
         except Exception as error:  # noqa: BLE001 # a model of the application may raise anything: an event, not a crash
             self._put(
                 self._take_error(step, Error(message=f"the model broke: {error!r}", code="model_error"))
@@ -186,6 +208,8 @@ class ModelSteps:
                 kind = type(event)
                 if kind is TextDelta:
                     pieces.append(event.text)  # type: ignore[attr-defined]
+                    if not len(pieces) % EVERY:
+                        step.watch.look(pieces)
                 elif kind in takers:
                     taken = takers[kind](step, event)
                     if taken is None:
@@ -213,7 +237,10 @@ class ModelSteps:
         """They are no part of the answer."""
         self._put(limits)
 
-    def _take_input(self, _step: ModelStep, event: ToolInputDelta) -> Event:
+    def _take_input(self, step: ModelStep, event: ToolInputDelta) -> Event:
+        step.inputs.append(event.text)
+        if not len(step.inputs) % EVERY:
+            step.watch.look(step.inputs, is_input=True)
         return replace(event, call_id=f"{self._run_id}/{event.call_id}")
 
     def _take_usage(self, step: ModelStep, event: UsageDelta) -> Event:
@@ -252,6 +279,13 @@ def _take_end(step: ModelStep, end: StepEnd) -> None:
     step.end = end
 
 
+def _take_thought(step: ModelStep, event: ReasoningDelta) -> Event:
+    step.thoughts.append(event.text)
+    if not len(step.thoughts) % EVERY:
+        step.watch.look(step.thoughts)
+    return event
+
+
 def _take_retraction(step: ModelStep, event: TextRetracted) -> Event:
     step.pieces.clear()
     return event
@@ -276,9 +310,11 @@ async def call_model(
     """One call without a step: its events belong to the run itself. Cancelling it closes the model's stream."""
     if context.stopped is not None:
         raise asyncio.CancelledError
-    listener = _Listener(context, options.model.name, put, on_usage)
+    listener = _Listener(context, options, put, on_usage)
     try:
         await listener.listen(options.model.answer(options.ask(turns, tools)))
+    except EndlessAnswer as endless:
+        listener.fail(endless.error)
     except Exception as error:  # noqa: BLE001 # as in `ask`
         listener.fail(Error(message=f"the model broke: {error!r}", code="model_error"))
     if listener.message is None and not listener.failure:
@@ -294,15 +330,17 @@ class _Listener:
     def __init__(
         self,
         context: LoopContext,
-        model: str,
+        options: AgentOptions,
         put: Callable[[Event], bool],
         on_usage: Callable[[UsageDelta], object],
     ) -> None:
+        self._watch = watch_of(options)
+        self._pieces: list[str] = []
         self.message: Message | None = None
         self.failure = ""
         self.stop_reason = ""
         self._context = context
-        self._model = model
+        self._model = options.model.name
         self._put = put
         self._on_usage = on_usage
 
@@ -322,7 +360,10 @@ class _Listener:
         return self._put(error)
 
     def _take(self, event: Event) -> bool:
-        if type(event) is TextDelta:  # nearly all of them are
+        if isinstance(event, TextDelta | ReasoningDelta):  # nearly all of them are
+            self._pieces.append(event.text)
+            if not len(self._pieces) % EVERY:
+                self._watch.look(self._pieces)
             return self._put(event)
         if isinstance(event, StepEnd):
             self.stop_reason = event.stop_reason
