@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
@@ -34,6 +35,11 @@ class FileTimes:
             self._stamps.pop(os.path.realpath(path), None)
         else:
             self._stamps[os.path.realpath(path)] = stamp
+
+    def forget(self, but: Collection[str]) -> None:
+        """What was read is no longer before the model, but for these files: a change from memory would be a guess."""
+        kept = set(map(os.path.realpath, but))
+        self._stamps = {path: stamp for path, stamp in self._stamps.items() if path in kept}
 
     def assert_current(self, path: str) -> None:
         """Raises StaleFile unless the file was read and has not changed; a missing file is always current."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from harness.events import (
     Result,
     StepEnd,
     StepStart,
+    ToolEnd,
     Usage,
     UsageDelta,
     Warning,
@@ -179,6 +181,42 @@ def test_open_tasks_are_stated_anew() -> None:
     assert any("[in_progress] write it" in text for text in sent)
     assert not any("read it" in text and "to-do" in text for text in sent)
     assert [turn.text for turn in history(played.events, before).turns[:-1]] == sent
+
+
+def test_what_was_read_before_the_summary_is_read_again_before_it_is_changed(tmp_path: Path) -> None:
+    for name in ("early.txt", "late.txt"):
+        (tmp_path / name).write_text("one\n")
+
+    @tool
+    def look(path: str, context: ToolContext) -> str:
+        """Read it."""
+        context.files.read(path)
+        return "x" * 8_000
+
+    @tool
+    def change(path: str, context: ToolContext) -> str:
+        """Change it."""
+        context.files.assert_current(path)
+        return "changed"
+
+    early, late = ({"path": str(tmp_path / name)} for name in ("early.txt", "late.txt"))
+    played = run(
+        calls(("a", "look", early)),
+        [
+            *calls(("b", "look", late))[:1],
+            UsageDelta(usage=Usage(input=7_000, output=1)),
+            StepEnd(id="", stop_reason="tool_calls"),
+        ],
+        says("so far"),
+        calls(("c", "change", early), ("d", "change", late)),
+        says("done"),
+        turns=[UserTurn("do X"), *(UserTurn("w" * 4_000) for _ in range(5))],
+        tools=(look, change),
+    )
+    assert [one.summary for one in played.of(Compacted)] == ["so far"]
+    ends = {one.call_id.rpartition("/")[2]: one for one in played.of(ToolEnd)}
+    assert (ends["c"].success, ends["d"].success) == (False, True)
+    assert "was not read yet" in ends["c"].output
 
 
 @in_loop

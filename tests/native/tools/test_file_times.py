@@ -25,6 +25,19 @@ def test_a_file_must_have_been_read_and_be_unchanged(tmp_path: Path) -> None:
         files.assert_current(str(path))
 
 
+def test_what_is_forgotten_must_be_read_again(tmp_path: Path) -> None:
+    gone, kept, link = (tmp_path / name for name in ("gone", "kept", "link"))
+    files = FileTimes()
+    for path in (gone, kept):
+        path.write_text("one")
+        files.read(str(path))
+    link.symlink_to(kept)
+    files.forget(but=[str(link)])
+    files.assert_current(str(kept))
+    with pytest.raises(StaleFile, match="was not read yet"):
+        files.assert_current(str(gone))
+
+
 def test_the_same_file_under_another_name_is_the_same_file(tmp_path: Path) -> None:
     path, link = tmp_path / "a.txt", tmp_path / "link"
     path.write_text("one")

@@ -8,11 +8,13 @@ Rules
    summary is asked for any more, unless by a person.
 4. A conversation that has to be compacted again and again is not going to end: that is said, and then the run ends.
 5. What is open, the to-do list above all, is stated anew after a summary: it must not depend on what the model remembers.
+   A file that was read before it must be read again before it is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -55,6 +57,7 @@ _CLOSE = 3
 """Steps: a compaction that comes so soon after another one was not worth much."""
 _OFTEN, _TOO_OFTEN = 2, 5
 """So many of them, one soon after the other: it is said, or the run ends."""
+_LONGEST_PATH = 4_096
 
 
 class Compactor:
@@ -258,6 +261,8 @@ class Compactor:
         left = compaction.compacted(self._transcript.listed(), event)
         after = tokens_in([*self._transcript.prompt, *(entry.turn for entry in left)])
         after += compaction.tokens_of_tools(tools)
+        if event.summary:
+            self._context.files.forget(but=list(_named_in(turns[at:], self._context.cwd)))
         self._context.outbox.flush()
         self._put(replace(event, after_tokens=after))
         self._context.outbox.flush()
@@ -265,6 +270,17 @@ class Compactor:
         self._transcript.compact(stamped if isinstance(stamped, Compacted) else event)
         self._added = self._counted_turns = 0
         return True
+
+
+def _named_in(turns: Iterable[Turn], cwd: str) -> Iterator[str]:
+    """What calls in these turns name, as paths; few of them are files."""
+    for turn in turns:
+        for call in getattr(turn, "calls", ()):
+            values = call.input.values() if isinstance(call.input, dict) else ()
+            texts = (value for value in values if isinstance(value, str))
+            yield from (
+                os.path.join(cwd, text) for text in texts if len(text) <= _LONGEST_PATH and "\0" not in text
+            )
 
 
 def _refusal_as_warning(error: Error) -> Event:
