@@ -287,7 +287,7 @@ class NativeDriver:
             tools=tools,
             more_tools=more,
             permissions=session.permissions.of(tools, is_main=True, more=more),
-            lasting_prompt=agent.lasting_instructions,
+            lasting_prompt=await _lasting(agent),
             system_prompt=agent.instructions,
             news=news,
             conversation_id=self.conversation.context.hub.log_id,
@@ -416,6 +416,11 @@ class NativeDriver:
         )
         found = {tool.spec.name: tool for tools in sets for tool in tools}
         return tuple(allowed_tools(session.permissions, found.values(), mode))
+
+
+async def _lasting(agent: BackingAgent) -> str:
+    given = agent.lasting_instructions
+    return given if isinstance(given, str) else await asyncio.to_thread(given)
 
 
 def _final_answer(wanted: WantedOutput | None, model: Model, *, has_tools: bool) -> tuple[Tool, ...]:

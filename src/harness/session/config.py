@@ -48,9 +48,9 @@ class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = OWN_AGENT
     instructions: str = ""
-    lasting_instructions: str = ""
+    lasting_instructions: str | Callable[[], str] = ""
     """Before `instructions`. A thread keeps those that it began with, also in the next process, so that a provider need not
-    read it anew; what is new in later ones comes as a message."""
+    read it anew; what is new in later ones comes as a message. A function is called for each message, in another thread."""
     tools: ToolList = ()
     model: Model | None = None
     """Used instead of the selected model; None: the selected one."""

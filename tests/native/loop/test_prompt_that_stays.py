@@ -15,7 +15,7 @@ from harness.clients.conversations.backend import Setup
 from harness.clients.conversations.local_backend import LocalBackend
 from harness.contracts.model import Ask, SystemTurn
 from harness.contracts.request import Request
-from harness.events import Message, SessionStart
+from harness.events import Info, Message, SessionStart
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 from harness.models.anthropic import Anthropic
@@ -158,6 +158,41 @@ def test_a_run_that_continues_keeps_its_prompt_and_is_told_what_is_new(
     assert "Never touch setup.py." in told[0]
     third = list(start(again, store=store))
     assert not [event for event in third if isinstance(event, Message) and event.role == "system"]
+
+
+def test_instructions_that_change_during_a_conversation_are_told_once(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    (cwd / "AGENTS.md").write_text("Be brief.")
+    script = tmp_path / "script.toml"
+    script.write_text('repeat_last = true\nturns = [{ text = "Yes." }]')
+    store = FileStore(str(tmp_path / "logs"))
+    setup = Setup(agent="native", model=f"scripted/{script}", cwd=str(cwd), permission_mode="fullAuto")
+
+    async def talk() -> str:
+        backend = LocalBackend(store, setup)
+        log_id = await backend.create(setup)
+        for number in range(3):
+            if number == 1:
+                (cwd / "AGENTS.md").write_text("Be brief.\nNever touch setup.py.")
+            await backend.carry_out(log_id, Submit(prompt=f"message {number}"))
+            await until_idle(backend, log_id)
+        await backend.close()
+        return log_id
+
+    log_id = asyncio.run(talk())
+    first, second, third = recorder.asked
+    assert "Be brief." in first.turns[0].text
+    assert second.turns[: len(first.turns)] == first.turns
+    told = [turn.text for turn in third.turns[1:] if "Never touch setup.py." in turn.text]
+    assert len(told) == 1
+    assert "Be brief." not in told[0]
+    named = [event for event in read_all(store, log_id) if isinstance(event, Info)]
+    assert [event.message for event in named if event.code == "instructions"] == [
+        f"the model is given the instructions in {cwd}/AGENTS.md"
+    ]
 
 
 def test_files_at_the_top_are_no_news() -> None:

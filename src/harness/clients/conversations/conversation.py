@@ -21,11 +21,12 @@ from harness.clients.conversations.presets import (
     backing_of,
     checked,
     disabled_tools_of,
+    instructions_of,
     modes_of,
     permissions_state,
     servers_of,
 )
-from harness.clients.custom_commands import expanded_prompt
+from harness.clients.custom_commands import custom_commands, expanded_prompt
 from harness.clients.prompt_files import as_attachments, mentioned_files
 from harness.contracts.agent import Agent
 from harness.contracts.model import Attachment
@@ -36,6 +37,7 @@ from harness.folds.inbox.asks import check_shown
 from harness.folds.inbox.failures import PROGRAM_CLOSED
 from harness.log.hub import Hub
 from harness.log.store import Store
+from harness.native.loop.instructions import told_of
 from harness.runs.launch import installed_two_way
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
@@ -95,6 +97,8 @@ class HostedConversation:
         self._save_settings()
         for note in self._additions.notes if self._additions is not None else ():
             session.append(Info(message=note, code="additions"))
+        if given := instructions_of(setup):
+            session.append(Info(message=told_of(given), code="instructions"))
 
     async def open(self, thread_id: str, *, is_new: bool = False) -> None:
         """Open a thread. `is_new`: no session has had it open before. Raises UnknownSession, LogLocked."""
@@ -167,6 +171,9 @@ class HostedConversation:
         )
 
     async def submit(self, command: Submit) -> None:
+        if (focus := self._wanted_summary(command)) is not None:
+            await self.compact(focus)
+            return
         command = msgspec.structs.replace(command, prompt=self._expanded(command.prompt))
         text, files = check_prompt(self._setup.agent, command)
         session, prompt = self._session, command.prompt
@@ -179,6 +186,14 @@ class HostedConversation:
             opened.save()
         self._start(session.follow_ups.submit(message))
         await asyncio.sleep(0)  # so that the next command finds it running, or queued
+
+    def _wanted_summary(self, command: Submit) -> str | None:
+        """What a typed `/compact` says besides; None for every other text. A command of the user's own goes first."""
+        if self._setup.agent != OWN_AGENT or not command.prompt.startswith("/compact"):
+            return None
+        name, _, focus = command.prompt.strip().partition(" ")
+        own = custom_commands(self._setup.cwd, self._setup.folder_settings)
+        return focus.strip() if name == "/compact" and "compact" not in own else None
 
     def _expanded(self, prompt: str) -> str:
         """What a command of the user's own stands for; every other text as it is. Raises UsageError."""

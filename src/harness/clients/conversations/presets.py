@@ -21,6 +21,7 @@ from harness.session.config import BUILTIN_TOOLS, BackingAgent, CommandAgent, Mo
 
 if TYPE_CHECKING:
     from harness.native.additions.places import Additions
+    from harness.native.loop.instructions import Instructions
 
 AgentAccess = Literal["full-access", "read-only", "ask"]
 
@@ -79,18 +80,12 @@ def backing_of(setup: Setup, additions: Additions | None = None) -> BackingAgent
             sealed=setup.sealed,
             folder_settings=setup.folder_settings,
         )
-    from harness.native.loop.instructions import find_instructions
     from harness.native.loop.native import around_calls
-    from harness.native.loop.system_prompt import facts, own_prompt
     from harness.native.own_models import own_models
-    from harness.native.tools.registry import names_of
 
-    known = facts(setup.cwd, os.environ, int(time.time() * 1000))
-    names = (*names_of(sandbox=setup.sandbox), *_OWN_BUILTINS)
-    prompt = own_prompt(setup.cwd, names, setup.model, find_instructions(setup.cwd), known)
     most = setup.max_turns or _MOST_STEPS
     return BackingAgent(
-        lasting_instructions=prompt,
+        lasting_instructions=partial(_prompt, setup),
         max_steps=most,
         effort=setup.effort,
         instructions=setup.append_system_prompt,
@@ -100,6 +95,23 @@ def backing_of(setup: Setup, additions: Additions | None = None) -> BackingAgent
         fallback_models=own_models(setup.cwd).fallbacks,
         around=partial(around_calls, additions.hooks if additions is not None else (), setup.cwd),
     )
+
+
+def _prompt(setup: Setup) -> str:
+    """That of the built-in agent, as it is now: instructions may have changed since the message before."""
+    from harness.native.loop.system_prompt import facts, own_prompt
+    from harness.native.tools.registry import names_of
+
+    known = facts(setup.cwd, os.environ, int(time.time() * 1000))
+    names = (*names_of(sandbox=setup.sandbox), *_OWN_BUILTINS)
+    return own_prompt(setup.cwd, names, setup.model, instructions_of(setup), known)
+
+
+def instructions_of(setup: Setup) -> list[Instructions]:
+    """What user and project tell the built-in agent; nothing for a program."""
+    from harness.native.loop.instructions import find_instructions
+
+    return find_instructions(setup.cwd) if load(setup.agent).name == OWN_AGENT else []
 
 
 def additions_of(setup: Setup) -> Additions | None:

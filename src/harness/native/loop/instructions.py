@@ -77,8 +77,10 @@ def in_words(instructions: Sequence[Instructions]) -> str:
     return "\n".join([head, *parts])
 
 
-def names_of(instructions: Sequence[Instructions]) -> str:
-    return ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in instructions)
+def told_of(instructions: Sequence[Instructions]) -> str:
+    """For the log."""
+    names = ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in instructions)
+    return f"the model is given the instructions in {names}"
 
 
 def repository_of(cwd: str) -> str:

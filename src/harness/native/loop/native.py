@@ -29,7 +29,7 @@ from harness.models.fallback import with_fallbacks
 from harness.models.registry import TOY, WHAT_IT_IS, open_model, usual_model
 from harness.models.served_window import require_room, served_window, with_text_tools
 from harness.native.loop.agent_run import AgentRun
-from harness.native.loop.instructions import find_instructions, names_of
+from harness.native.loop.instructions import find_instructions, told_of
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_worker import Job, LoopWorker
 from harness.native.loop.system_prompt import facts, given_prompt, news, own_prompt
@@ -104,8 +104,7 @@ def _own_prompt(launch: Launch, options: AgentOptions, now_ms: int, put: Callabl
     cwd = launch.request.cwd
     instructions = find_instructions(cwd)
     if instructions:
-        message = f"the model is given the instructions in {names_of(instructions)}"
-        put(Info(message=message, code="instructions"))
+        put(Info(message=told_of(instructions), code="instructions"))
     names = [tool.spec.name for tool in options.tools]
     return own_prompt(cwd, names, options.model.name, instructions, facts(cwd, os.environ, now_ms))
 

@@ -44,7 +44,7 @@ from harness.events import (
 )
 from harness.events.operation import List, Read, Write
 from harness.native.loop.cancellation import settled
-from harness.native.loop.instructions import in_words, names_of, nested_instructions
+from harness.native.loop.instructions import in_words, nested_instructions, told_of
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.loop_guard import LoopGuard
 from harness.native.loop.outbox import EventChannel
@@ -500,8 +500,7 @@ class ToolExecutor:
             if isinstance(operation, Read | Write | List) and operation.path:
                 found = nested_instructions(os.path.join(cwd, operation.path), cwd, self._told)
                 if found:
-                    message = f"the model is given the instructions in {names_of(found)}"
-                    self._channel.put(Info(message=message, code="instructions"))
+                    self._channel.put(Info(message=told_of(found), code="instructions"))
                     words += f"\n\n{in_words(found)}"
         return words
 
