@@ -91,6 +91,35 @@ def test_a_conversation_is_summed_up_when_it_is_asked_for_and_before_it_is_too_l
     assert long[:100] in cli.call("sessions", "show", "last").out  # what was summed up stays in the log
 
 
+def test_a_summary_is_shown_and_gone_back_from(cli: CliMachine) -> None:
+    long = "word " * 3_000
+    script = cli.root / "long.toml"
+    script.write_text(f'turns = [{{ text = "{long}" }}, {{ text = "The goal is X." }}]')
+    words = ("chat", "-a", "native", "-m", f"scripted/{script}", "--context-window", "16000")
+    typed = "hello\n/compact show\n/compact undo\n/compact\n/compact show\n/compact undo\nand now?\n"
+    code, out, err = through_pipe(cli, typed, *words)
+    assert (code, err) == (0, "")
+    assert "· nothing was summed up yet" in out
+    assert "The goal is X.\n· all of it: harness sessions show " in out
+    assert "· goes on with all that was said" in out
+    older, newer = sorted(cli.sessions.glob("*.ndjson"))
+    assert '"Compacted"' in older.read_text()
+    assert '"Compacted"' not in newer.read_text()
+    continued = cli.call("sessions", "show", newer.stem).out
+    assert long[:100] in continued
+    assert "and now?" in continued
+
+
+def test_a_summary_that_messages_came_after_is_gone_back_from_by_turns(cli: CliMachine) -> None:
+    script = cli.root / "long.toml"
+    script.write_text(f'turns = [{{ text = "{"word " * 3_000}" }}, {{ text = "X." }}]\nrepeat_last = true')
+    words = ("chat", "-a", "native", "-m", f"scripted/{script}", "--context-window", "16000")
+    code, out, _ = through_pipe(cli, "hello\n/compact\nand now?\n/compact undo\n", *words)
+    assert code == 0
+    assert "there were messages since it was summed up" in out
+    assert "/rewind TURN" in out
+
+
 def test_nothing_typed_leaves_nothing_behind(cli: CliMachine) -> None:
     code, out, _ = through_pipe(cli, "/mode plan\n/permissions read-only\n/model\n/help\n", *chat(cli, "Hi."))
     assert code == 0

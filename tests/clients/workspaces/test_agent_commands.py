@@ -96,6 +96,14 @@ def test_files_are_commands_that_the_agent_takes_or_texts_to_send(tmp_path: Path
     ]
 
 
+def test_the_built_in_agent_has_those_that_count_for_it(tmp_path: Path, home: Path) -> None:
+    project = tmp_path / "project"
+    put(home / ".claude/commands/mine.md", "Do it\nand more")
+    put(project / ".harness/commands/theirs.md", "Whatever nobody trusts")
+    found = agent_commands(registry.load("native"), str(project))
+    assert [(one.kind, one.name) for one in found] == [("command", "compact"), ("command", "mine")]
+
+
 def test_no_link_is_followed_and_no_strange_name_is_a_command(tmp_path: Path) -> None:
     project = tmp_path / "project"
     put(project / ".claude/commands/good.md", "good")

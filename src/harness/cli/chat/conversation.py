@@ -80,6 +80,10 @@ class Actions(Protocol):
         """Continue from before a turn; without one, list them."""
         ...
 
+    def undo_compaction(self, conversation: TerminalConversation) -> None:
+        """Continue from before the conversation was last summed up."""
+        ...
+
     def commands(self) -> Mapping[str, CustomCommand]:
         """The user's own, by name, without the slash."""
         ...

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -41,11 +42,11 @@ from harness.config.settings import PERMISSION_SPELLINGS
 from harness.contracts.agent import Agent
 from harness.contracts.request import OWN_AGENT
 from harness.errors import HarnessError, UsageError
-from harness.events import Message, SessionStart
+from harness.events import Compacted, Message, SessionStart
 from harness.formatting.calls import short_directory
 from harness.formatting.escapes import single_line
 from harness.log.run_tree import RunTree
-from harness.log.store import Metadata, read_all
+from harness.log.store import Metadata, Store, read_all
 from harness.log.stores.files import FileStore
 from harness.native.additions.commands import CustomCommand
 from harness.runs.launch import find_sandbox_for
@@ -206,6 +207,21 @@ class OwnChat:
         except HarnessError as error:  # a turn that was not recorded
             conversation.terminal.say(f"· its files stay as they are: {error.message}")
 
+    def undo_compaction(self, conversation: TerminalConversation) -> None:
+        link = conversation.link
+        assert isinstance(link, LocalLink)
+        found = last_compaction(self._store, link.log_id)
+        if found.event is None:
+            raise UsageError("nothing was summed up yet")
+        if found.is_within:
+            raise UsageError(
+                "there were messages since it was summed up",
+                hint="/rewind TURN goes on from before one, with all of it",
+            )
+        link.rewind(found.event.run_id)
+        conversation.terminal.say("· goes on with all that was said")
+        conversation.follow(latest_run(self._store, link.log_id))
+
     def commands(self) -> Mapping[str, CustomCommand]:
         if self._agent.name != OWN_AGENT:
             return {}
@@ -310,6 +326,26 @@ def prompts_of(store: FileStore, log_id: str) -> list[Message]:
     return list(found.values())
 
 
+class FoundCompaction(NamedTuple):
+    event: Compacted | None = None
+    """The last one of a conversation."""
+    is_within: bool = False
+    """Whether something was said since it began."""
+
+
+def last_compaction(store: Store, log_id: str) -> FoundCompaction:
+    tree, found, said = RunTree(), FoundCompaction(), ""
+    for event in read_all(store, log_id):
+        if tree.feed(event).depth:
+            continue
+        if isinstance(event, Message) and event.role == "user":
+            said = event.run_id
+            found = found._replace(is_within=True)
+        elif isinstance(event, Compacted):
+            found = FoundCompaction(event, is_within=said == event.run_id)
+    return found
+
+
 def latest_run(store: FileStore, log_id: str) -> int:
     """Where the latest run of a conversation begins."""
     tree, seq = RunTree(), 0
@@ -334,6 +370,9 @@ class _AttachedActions:
     def rewind(self, conversation: TerminalConversation, turn: str) -> None:
         del conversation, turn
         raise UsageError("this session belongs to another program", hint="go back in that one")
+
+    def undo_compaction(self, conversation: TerminalConversation) -> None:
+        self.rewind(conversation, "")
 
     def commands(self) -> Mapping[str, CustomCommand]:
         return {}

@@ -125,7 +125,27 @@ def _compact(conversation: TerminalConversation, argument: str) -> None:
     _require_idle(conversation)
     if not conversation.link.log_id:
         raise UsageError("there is nothing to sum up yet", hint="/compact makes room in a long conversation")
-    conversation.link.send(Compact(focus=argument))
+    if argument == "undo":
+        conversation.actions.undo_compaction(conversation)
+    elif argument == "show":
+        conversation.terminal.say(_last_summary(conversation))
+    else:
+        conversation.link.send(Compact(focus=argument))
+
+
+def _last_summary(conversation: TerminalConversation) -> str:
+    """What the model is sent in place of what was said before."""
+    from harness.cli.chat.own_chat import last_compaction
+
+    log_id = conversation.link.log_id
+    event = last_compaction(conversation.link.store, log_id).event
+    if event is None:
+        return "· nothing was summed up yet"
+    text = (
+        event.summary
+        or f"long outputs were shortened to {event.longest_output} characters; nothing was summed up"
+    )
+    return f"{text}\n· all of it: harness sessions show {log_id[:8]}"
 
 
 def _resume(conversation: TerminalConversation, argument: str) -> None:
@@ -219,7 +239,11 @@ COMMANDS = {
     "/attach": SlashCommand(
         "[FILE|none]", "a picture, PDF or text for the next prompt; @FILE in a prompt does the same", _attach
     ),
-    "/compact": SlashCommand("[FOCUS]", "sum up the conversation, which makes room", _compact),
+    "/compact": SlashCommand(
+        "[FOCUS|show|undo]",
+        "sum up the conversation, which makes room; show the summary; go on without it",
+        _compact,
+    ),
     "/resume": SlashCommand("[ID]", "list the latest sessions, or continue one", _resume),
     "/status": SlashCommand("", "agent, model, mode, permissions, folder, session, tokens", _status),
     "/undo": SlashCommand(

@@ -60,7 +60,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     agent_session: str = ""
     """The id of a session that the agent has stored itself, and that is continued. Empty: a new one."""
     before: str = ""
-    """The id of a user message there: only what came before it is continued. Empty: everything."""
+    """The id of a user message there, or of a run: only what came before it is continued. Empty: everything."""
 
 
 class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):

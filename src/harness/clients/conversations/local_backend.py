@@ -264,7 +264,7 @@ def _filled(setup: Setup, fallback: Setup) -> Setup:
 
 
 def place_before(events: Iterable[Event], message_id: str) -> int:
-    """The `seq` of the first event that a user message led to. Raises UsageError."""
+    """The `seq` of the first event that a user message led to, or with which that run began. Raises UsageError."""
     beginnings: dict[str, int] = {}
     """Of the runs of the conversation itself: where each was taken from the queue, or began."""
     addressed: set[str] = set()
@@ -275,6 +275,8 @@ def place_before(events: Iterable[Event], message_id: str) -> int:
             beginnings.setdefault(event.taken_by, event.seq)
         elif isinstance(event, SessionStart) and not run.depth:
             beginnings.setdefault(event.run_id, event.seq)
+            if event.run_id == message_id:
+                return beginnings[event.run_id]
         elif isinstance(event, Message) and event.role == "user" and event.run_id in beginnings:
             if event.id == message_id:
                 return event.seq if event.run_id in addressed else beginnings[event.run_id]

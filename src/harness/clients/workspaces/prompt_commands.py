@@ -19,8 +19,10 @@ from typing import Any, Literal
 import msgspec
 
 from harness.clients.changes.repository import find_repository
+from harness.clients.custom_commands import custom_commands
 from harness.config import config_directory
 from harness.contracts.agent import Agent, CommandFiles
+from harness.contracts.request import OWN_AGENT
 from harness.log.raw import RawOutput, read_raw
 
 PROJECT_FOLDER = os.path.join(".harness", "prompts")
@@ -119,6 +121,8 @@ _LONGEST_DESCRIPTION = 200
 
 def agent_commands(agent: Agent | None, folder: str, raw_path: str = "") -> list[CommandChoice]:
     """By name. `folder`: where the agent works; `raw_path`: the raw record of its session."""
+    if agent is not None and agent.name == OWN_AGENT:
+        return _own_commands(folder)
     found = {name: _taken(name, about) for name, about in _listed(raw_path)} if raw_path else {}
     for place in agent.command_files if agent is not None else ():
         for path in _places(place, folder):
@@ -127,6 +131,13 @@ def agent_commands(agent: Agent | None, folder: str, raw_path: str = "") -> list
                 if choice is not None and (name not in found or not found[name].description):
                     found[name] = choice
     return sorted(found.values(), key=lambda choice: choice.name)[:_MOST_COMMANDS]
+
+
+def _own_commands(folder: str) -> list[CommandChoice]:
+    """Of the built-in agent: as it would take them, so that those of a folder count only if that is trusted."""
+    own = {one.name: _taken(one.name, one.description) for one in custom_commands(folder).values()}
+    compact = _taken("compact", "Sum up the conversation, which makes room; what follows says what matters")
+    return sorted({compact.name: compact, **own}.values(), key=lambda choice: choice.name)[:_MOST_COMMANDS]
 
 
 def _taken(name: str, description: str) -> CommandChoice:
