@@ -38,8 +38,8 @@ class FileTimes:
 
     def forget(self, but: Collection[str]) -> None:
         """What was read is no longer before the model, but for these files: a change from memory would be a guess."""
-        kept = set(map(os.path.realpath, but))
-        self._stamps = {path: stamp for path, stamp in self._stamps.items() if path in kept}
+        places = set(map(os.path.realpath, but))
+        self._stamps = {path: stamp for path, stamp in self._stamps.items() if path in places}
 
     def assert_current(self, path: str) -> None:
         """Raises StaleFile unless the file was read and has not changed; a missing file is always current."""
