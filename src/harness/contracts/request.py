@@ -188,6 +188,21 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
                     repr(value)[:80] if isinstance(value, str | int | None) else f"a {type(value).__name__}"
                 )
                 raise UsageError(f"{name} of a request cannot be {text}", hint=f"give {expectation}")
+        for name in _WORDS:
+            require_word(name, str(getattr(self, name)))
+
+
+_WORDS = ("model", "effort", "resume", "session_id")
+"""What agents are told as words of their command lines, whoever has named it: a front end, another agent, a file."""
+
+
+def require_word(name: str, value: str) -> None:
+    """Raises UsageError for what an agent could take for one of its options, which may be to ask nobody any more."""
+    if value.startswith("-") or not value.isprintable():
+        raise UsageError(
+            f"{name} of a request cannot be {value[:80]!r}",
+            hint="give a name that does not begin with a dash",
+        )
 
 
 def _one_of(*values: Any) -> tuple[Callable[[Any], bool], str]:

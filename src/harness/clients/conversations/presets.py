@@ -13,7 +13,13 @@ from msgspec.structs import replace
 from harness.agents.registry import load
 from harness.clients.conversations.backend import Setup
 from harness.config import load as load_settings
-from harness.contracts.request import OWN_AGENT, REMOTE_AGENT, GatewayOptions, Permissions
+from harness.contracts.request import (
+    OWN_AGENT,
+    REMOTE_AGENT,
+    GatewayOptions,
+    Permissions,
+    require_word,
+)
 from harness.errors import UsageError
 from harness.models.registry import any_model
 from harness.runs.launch import find_sandbox_for, refusal_to_ask_here
@@ -200,6 +206,8 @@ def checked(setup: Setup) -> Setup:
             f"this cannot be the id of a session: {setup.agent_session[:60]!r}",
             hint="`harness sessions list` shows the ids",
         )
+    for name, value in (("model", setup.model), ("effort", setup.effort)):
+        require_word(name, value)
     if setup.mode not in ("", BUILD, PLAN):
         raise UsageError(f"unknown mode: {setup.mode}", hint=f"there are: {BUILD}, {PLAN}")
     agent = load(setup.agent).name
