@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from harness import Harness, MemoryStore, Mode, Request, Run, Scripted, export_s
 from harness.clients.span_export import LogExport, SpanSender, collector_of
 from harness.errors import UsageError
 from harness.events import Event, Message, Result, SessionStart, ToolEnd, ToolStart, Usage, UsageDelta
-from harness.folds.standards.spans import SpanFold
+from harness.folds.standards.spans import SpanFold, TraceSpan
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.stage import run_through
@@ -105,6 +108,49 @@ def test_a_collector_that_is_not_there_or_stalls_holds_nothing_up(collector: Fak
     collector.url = "http://127.0.0.1:9"
     (warning,) = export(collector)
     assert "cannot be reached" in warning
+
+
+GARBAGE = (b"what?\r\n\r\n", b"", b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", b"\x16\x03\x01\x00")
+
+
+@pytest.mark.parametrize("answer", GARBAGE)
+def test_a_collector_that_answers_with_garbage_is_warned_of_once(
+    answer: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The thread that sends ended with a traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.recv(65_536)
+                        connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        warnings: list[str] = []
+        sent = SpanSender(collector_of(f"http://127.0.0.1:{server.getsockname()[1]}", {}), warnings.append)
+        sent.put(run_through(SpanFold(), RUN))
+        sent.close()
+        server.shutdown(socket.SHUT_RDWR)
+    assert len(warnings) == 1, warnings
+    assert capfd.readouterr() == ("", "")
+
+
+def test_large_spans_are_sent_a_few_at_a_time_and_not_kept_without_end(collector: FakeCollector) -> None:
+    result = "x" * 1_000_000
+    large = [
+        TraceSpan("ab" * 16, f"{number:016x}", "", "execute_tool x", 1, 1, 2, {"output.value": result})
+        for number in range(100)
+    ]
+    warnings: list[str] = []
+    sent = SpanSender(collector_of(collector.url, {}), warnings.append)
+    sent.put(large)
+    sent.close()
+    assert warnings == [f"spans were not sent to {collector.url}/v1/traces: the collector is too slow"]
+    assert 60 < len(collector.spans()) < 70
+    assert max(len(gzip.decompress(body)) for _path, _headers, body in collector.requests) < 4_000_000
 
 
 @pytest.mark.parametrize("url", ["", "collector", "file:///etc/passwd", "http://", "http://a b", "http://[x"])

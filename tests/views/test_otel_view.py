@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from harness.events import (
     Event,
     Message,
+    ModelCall,
     Result,
     SessionStart,
     TextDelta,
@@ -141,6 +142,49 @@ def test_a_program_is_named_only_if_the_line_starts_exactly_that(line: str) -> N
     call = ToolStart(run_id="t", call_id="c", tool_name="Bash", operations=[Command(command=line)])
     found = spans([RUN[0], call, ToolEnd(run_id="t", call_id="c", tool_name="Bash")])
     assert not any("process.executable.name" in span.attributes for span in found)
+
+
+def test_calls_that_a_gateway_has_seen_are_the_model_calls() -> None:
+    """They were guessed from what the agent said, and the one that failed was not there."""
+    log: list[Event] = [
+        SessionStart(run_id="t", agent="claude", model="claude-opus-5", timestamp_ms=1_000),
+        TextDelta(run_id="t", id="m", text="I", timestamp_ms=1_500),
+        _model_call("call-1", 1_800, took_ms=900, first_ms=100, stop_reason="tool_use"),
+        UsageDelta(run_id="t", id="call-1", usage=Usage(input=5, output=2), timestamp_ms=1_800),
+        Message(run_id="t", role="assistant", text="I look", timestamp_ms=1_850),
+        ToolStart(run_id="t", call_id="c", tool_name="Task", timestamp_ms=1_900),
+        SessionStart(run_id="k", parent_id="c", name="helper", timestamp_ms=1_910),
+        TextDelta(run_id="k", id="n", text="A helper", timestamp_ms=1_950),
+        _model_call("call-2", 2_000, took_ms=50, status=529),
+        _model_call("call-3", 2_600, took_ms=500),
+        UsageDelta(run_id="t", id="call-3", usage=Usage(input=7, output=3), timestamp_ms=2_600),
+        Message(run_id="k", role="assistant", text="A helper", timestamp_ms=2_610),
+        Result(run_id="k", success=True, timestamp_ms=2_650),
+        ToolEnd(run_id="t", call_id="c", tool_name="Task", timestamp_ms=2_700),
+        TextDelta(run_id="t", id="o", text="Done", timestamp_ms=2_750),
+        Result(run_id="t", success=True, timestamp_ms=3_000),
+    ]
+    found = spans(log)
+    chats = [span for span in found if span.name.startswith("chat")]
+    assert [(one.start_ms, one.end_ms, one.error) for one in chats] == [
+        (900, 1_800, ""),
+        (1_950, 2_000, "the model call failed"),
+        (2_100, 2_600, ""),
+    ]
+    assert [one.attributes.get("gen_ai.usage.input_tokens") for one in chats] == [5, None, 7]
+    assert chats[0].attributes["gen_ai.response.time_to_first_chunk"] == 0.1
+    assert chats[0].attributes["gen_ai.response.finish_reasons"] == ["tool_use"]
+    assert chats[1].attributes["error.type"] == "529"
+    top = next(span for span in found if span.name == "invoke_agent claude")
+    assert (top.start_ms, top.attributes["gen_ai.usage.input_tokens"]) == (900, 12)
+    document = json.loads(encode(spans_as_json(found)))
+    assert ExportTraceServiceRequest.FromString(spans_as_protobuf(found)) == official(document)
+
+
+def _model_call(id: str, at_ms: int, *, status: int = 200, **more: Any) -> ModelCall:
+    return ModelCall(
+        run_id="t", id=id, timestamp_ms=at_ms, status=status, model="opus-x", asked_model="opus", **more
+    )
 
 
 def test_a_trace_that_has_begun_elsewhere_is_continued() -> None:

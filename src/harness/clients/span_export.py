@@ -15,14 +15,17 @@ Rules
 from __future__ import annotations
 
 import gzip
+import http.client
 import logging
 import os
 import re
+import struct
 import threading
 import time
 import urllib.error
 import urllib.request
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -43,7 +46,11 @@ _METRICS_VARIABLE = "OTEL_METRICS_EXPORTER"
 _TEMPORALITY_VARIABLE = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
 _PATH, _METRICS_PATH = "/v1/traces", "/v1/metrics"
 _MOST_WAITING = 5_000
+_MOST_WAITING_BYTES = 64 * 1024 * 1024
+"""With texts, arguments and results a span can be large."""
 _AT_ONCE = 500
+_AT_ONCE_BYTES = 2 * 1024 * 1024
+"""Collectors refuse what is too long as a whole."""
 _MOST_BEFORE = 50_000
 """Of a log that is continued: how many events before are read, to know what is going on in it."""
 _GATHER_S = 0.5
@@ -209,7 +216,9 @@ class SpanSender:
 
     def __init__(self, collector: Collector, warn: Callable[[str], object]) -> None:
         self._collector, self._warn = collector, warn
-        self._waiting: list[TraceSpan] = []
+        self._waiting: deque[tuple[TraceSpan, int]] = deque()
+        """With about how many bytes each has."""
+        self._size = 0
         self._metrics = MetricFold(_now_ms(), collector.temporality) if collector.takes_metrics else None
         self._metrics_at_s = time.monotonic() + _METRICS_EVERY_S
         self._has_more = threading.Condition()
@@ -223,11 +232,19 @@ class SpanSender:
             if (metrics := self._metrics) is not None:
                 for span in spans:
                     metrics.feed(span)
-            room = _MOST_WAITING - len(self._waiting)
-            self._waiting += spans[:room]
+            dropped = [span for span in spans if not self._wait(span)]
             self._has_more.notify()
-        if len(spans) > room:
+        if dropped:
             self._drop("the collector is too slow")
+
+    def _wait(self, span: TraceSpan) -> bool:
+        """Whether there was room for it."""
+        size = _size_of(span)
+        if len(self._waiting) >= _MOST_WAITING or self._size + size > _MOST_WAITING_BYTES:
+            return False
+        self._waiting.append((span, size))
+        self._size += size
+        return True
 
     def close(self) -> None:
         self._is_over.set()
@@ -244,16 +261,34 @@ class SpanSender:
                     self._has_more.wait(_METRICS_EVERY_S if self._has_metrics() else None)
             self._is_over.wait(_GATHER_S)
             with self._has_more:
-                spans, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
+                spans = self._taken_spans()
                 is_last = not self._waiting and self._is_over.is_set()
                 metrics = self._taken_metrics() if is_last or self._is_time_for_metrics() else b""
             if spans:
-                body = spans_as_protobuf(spans, self._collector.resource)
-                self._send(self._collector.url, body)
+                self._send_spans(spans)
             if metrics:
                 self._send(self._collector.metrics_url, metrics)
             if is_last:
                 return
+
+    def _taken_spans(self) -> list[TraceSpan]:
+        """Some of those that wait, as many as are sent at once."""
+        spans: list[TraceSpan] = []
+        taken = 0
+        while self._waiting and len(spans) < _AT_ONCE and (not spans or taken < _AT_ONCE_BYTES):
+            span, size = self._waiting.popleft()
+            spans.append(span)
+            taken += size
+        self._size -= taken
+        return spans
+
+    def _send_spans(self, spans: Sequence[TraceSpan]) -> None:
+        try:
+            body = spans_as_protobuf(spans, self._collector.resource)
+        except (struct.error, ValueError, TypeError) as error:  # a log can say anything
+            self._drop(f"what the log says cannot be written: {error}")
+            return
+        self._send(self._collector.url, body)
 
     def _has_metrics(self) -> bool:
         metrics = self._metrics
@@ -299,6 +334,8 @@ class SpanSender:
                 return True, "", 0.0
             pause_s = float(wanted) if wanted.isdecimal() else 0.0
             return error.code not in _BUSY, f"the collector answers {error.code}", pause_s
+        except http.client.HTTPException as error:
+            return False, f"the collector does not speak HTTP: {type(error).__name__}", 0.0
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             return False, f"the collector cannot be reached: {reason}", 0.0
@@ -309,6 +346,10 @@ class SpanSender:
             self._has_warned = True
             with suppress(Exception):  # whoever shows warnings must not end the thread
                 self._warn(f"spans were not sent to {self._collector.url}: {why}")
+
+
+def _size_of(span: TraceSpan) -> int:
+    return 400 + sum(len(value) for value in span.attributes.values() if isinstance(value, str))
 
 
 def _now_ms() -> int:

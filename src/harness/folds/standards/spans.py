@@ -4,7 +4,8 @@ Rules
 1. A top run is a trace; `gen_ai.conversation.id` joins those of a thread. A sub-agent is below the call that started it.
 2. A span is complete when `feed` returns it. Ids are hashes of what the log says, so that each export gives the same.
 3. Without `StepStart` a model call begins when the run began or the last result came back. It is returned when the
-   next one begins or the run ends, because its usage may be reported late.
+   next one begins or the run ends, because its usage may be reported late. Where a gateway has seen the calls
+   (`ModelCall`), those are the spans, and nothing is guessed.
 4. What was said, called and answered is in the spans only if `content` is set: else names, times, counts, outcomes.
 """
 
@@ -23,6 +24,7 @@ from harness.events import (
     Error,
     Event,
     Message,
+    ModelCall,
     ReasoningDelta,
     Relay,
     RelayReply,
@@ -81,6 +83,8 @@ class _Run(msgspec.Struct, gc=False):
     chat: TraceSpan | None = None
     is_answering: bool = False
     """Whether the model call is going on; else it only waits for its usage."""
+    is_measured: bool = False
+    """Whether a gateway says which model calls there are, in this run and those below it."""
 
 
 _Handler: TypeAlias = "Callable[[SpanFold, Any, _Run], None]"
@@ -166,7 +170,9 @@ class SpanFold:
                 "openinference.span.kind": "AGENT",
             },
         )
-        run = self._runs[node.id] = _Run(span, since_ms=max(0, event.timestamp_ms))
+        is_measured = above is not None and above.is_measured
+        run = _Run(span, since_ms=max(0, event.timestamp_ms), is_measured=is_measured)
+        self._runs[node.id] = run
         return run
 
     def _name_session(self, event: Event, run: _Run) -> None:
@@ -215,6 +221,12 @@ class SpanFold:
         if run.chat is not None and run.is_answering:
             run.chat.end_ms = max(run.chat.end_ms, event.timestamp_ms)
             return run.chat
+        chat = self._new_chat(event, run)
+        chat.start_ms = min(chat.end_ms, max(run.since_ms, run.span.start_ms))
+        run.is_answering = True
+        return chat
+
+    def _new_chat(self, event: Event, run: _Run) -> TraceSpan:
         self._end_chat(run)
         about = run.span.attributes
         run.chat = self._span(
@@ -231,8 +243,6 @@ class SpanFold:
             },
             CLIENT,
         )
-        run.chat.start_ms = min(run.chat.end_ms, max(run.since_ms, run.span.start_ms))
-        run.is_answering = True
         return run.chat
 
     def _end_chat(self, run: _Run) -> None:
@@ -240,11 +250,38 @@ class SpanFold:
             self._out.append(run.chat)
         run.chat, run.is_answering = None, False
 
+    def _on_model_call(self, event: ModelCall, run: _Run) -> None:
+        """What the agent has said of it until now was of this call, if it is the first one."""
+        chat = run.chat if run.chat is not None and not run.is_measured else self._new_chat(event, run)
+        run.is_measured, run.is_answering = True, False
+        chat.end_ms = max(0, event.timestamp_ms)
+        chat.start_ms = max(0, chat.end_ms - event.took_ms)
+        run.span.start_ms = min(run.span.start_ms, chat.start_ms)  # it may ask before it says that it began
+        asked = event.asked_model or event.model or run.model
+        chat.name = f"chat {asked}".strip()
+        about = {
+            "gen_ai.provider.name": _provider(event.model or asked),
+            "gen_ai.request.model": asked,
+            "llm.model_name": asked,
+            "gen_ai.response.model": event.model,
+            "gen_ai.response.finish_reasons": [event.stop_reason] if event.stop_reason else None,
+            "gen_ai.response.time_to_first_chunk": event.first_ms / 1000 if event.first_ms else None,
+            "http.response.status_code": event.status or None,
+            "harness.origin": event.origin if event.origin != "provider" else None,
+        }
+        chat.attributes |= {name: value for name, value in about.items() if value not in (None, "")}
+        why = "" if 200 <= event.status < 300 else str(event.status) if event.status else "no_answer"
+        if why := why or ("cut" if event.is_cut else ""):
+            chat.error, chat.attributes["error.type"] = "the model call failed", why
+
     def _on_step(self, event: StepStart, run: _Run) -> None:
         run.since_ms, run.model, run.is_answering = event.timestamp_ms, event.model or run.model, False
-        self._chat(event, run)
+        if not run.is_measured:
+            self._chat(event, run)
 
     def _on_step_end(self, event: StepEnd, run: _Run) -> None:
+        if run.is_measured:
+            return
         chat = self._chat(event, run)
         chat.attributes["gen_ai.response.finish_reasons"] = [event.stop_reason or "unknown"]
         if event.stop_reason == "error":
@@ -252,6 +289,8 @@ class SpanFold:
         run.since_ms, run.is_answering = event.timestamp_ms, False
 
     def _on_piece(self, event: TextDelta | ReasoningDelta | ToolInputDelta, run: _Run) -> None:
+        if run.is_measured:
+            return
         chat = run.chat
         if chat is not None and run.is_answering and "gen_ai.request.stream" in chat.attributes:
             chat.end_ms = max(chat.end_ms, event.timestamp_ms)
@@ -263,8 +302,8 @@ class SpanFold:
 
     def _on_message(self, event: Message, run: _Run) -> None:
         if event.role == "assistant":
-            chat = self._chat(event, run)
-            if self._has_content and event.text:
+            chat = run.chat if run.is_measured else self._chat(event, run)
+            if self._has_content and event.text and chat is not None:
                 chat.attributes["output.value"] = event.text
                 chat.attributes["gen_ai.output.messages"] = _messages("assistant", event.text, "stop")
             return
@@ -279,7 +318,8 @@ class SpanFold:
         if event.counted is not None:
             return
         chat = run.chat
-        if chat is None or (not run.is_answering and "gen_ai.response.model" in chat.attributes):
+        is_taken = chat is not None and not run.is_answering and "gen_ai.response.model" in chat.attributes
+        if chat is None or (is_taken and not run.is_measured):
             chat = self._chat(event, run)
         usage, tokens = event.usage, vocabulary.counted_tokens(event.usage)
         counts = {
@@ -377,6 +417,7 @@ class SpanFold:
         ReasoningDelta: _on_piece,
         ToolInputDelta: _on_piece,
         Message: _on_message,
+        ModelCall: _on_model_call,
         UsageDelta: _on_usage,
         ToolStart: _on_call,
         ToolEnd: _on_call_end,
