@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from acp_editor import environment_of
+from harness.clients.mcp.limits import CallLimits
 from harness.clients.mcp.tools import TOOLS
+from harness.errors import UsageError
 
 mcp = pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 types = pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
@@ -226,6 +228,61 @@ def test_agents_that_call_agents_end(shop: Shop, environment: dict[str, str], wo
     run(work)
 
 
+def test_what_a_model_is_called_is_no_option_of_its_agent(shop: Shop) -> None:
+    async def work() -> None:
+        async with shop.client("legacy") as client:
+            for agent in ("gemini", "native"):
+                task = {"prompt": "x", "agent": agent, "model": "--yolo"}
+                refused = await client.call_tool("start_agent", task)
+                assert refused.is_error
+                assert "cannot be '--yolo'" in refused.content[0].text
+
+    run(work)
+
+
+def test_a_session_that_is_worked_on_takes_no_second_task_and_no_answer(shop: Shop) -> None:
+    """The second one was queued, and was given the answer to the first."""
+    script = Path(shop.command[-1].removeprefix("scripted/"))
+    script.write_text(
+        'turns = [ [ { tool = "bash", input = { command = "sleep 3" } } ], [ { text = "Slept." } ] ]\n'
+    )
+    shop.command += ["--permissions", "full-access"]
+
+    async def work() -> None:
+        async with shop.client("legacy") as client:
+            begun = (await client.call_tool("start_agent", {"prompt": "sleep"})).structured_content
+            assert begun["outcome"] == "running"
+            given = {"session": begun["session"]}
+            for tool, more, words in (
+                ("run_agent", {"prompt": "and"}, "being worked on"),
+                ("hand_over", {"prompt": "and", "agent": "native"}, "being worked on"),
+                ("answer", {"answer": "yes"}, "asks nothing"),
+            ):
+                refused = await client.call_tool(tool, {**given, **more})
+                assert refused.is_error
+                assert words in refused.content[0].text
+            at_once = await client.call_tool("wait_agent", {**given, "seconds": 0})
+            assert at_once.structured_content["outcome"] == "running"
+            done = await client.call_tool("wait_agent", given)
+            assert done.structured_content["text"] == "Slept."
+
+    run(work)
+
+
+def test_what_runs_at_once_gets_no_more_than_is_left() -> None:
+    environment = {"HARNESS_BUDGET_USD": "10"}
+    limits = CallLimits(environment)
+    assert limits.admit(0.5) == 0.5
+    assert limits.admit(None, [0.5]) == 10
+    assert environment["HARNESS_BUDGET_USD"] == "0.500000"  # the first one may start something still
+    assert limits.spend(9.75)
+    assert environment["HARNESS_BUDGET_USD"] == "0.250000"
+    assert limits.admit(5.0) == 0.25
+    assert not limits.spend(0.25)
+    with pytest.raises(UsageError, match="used up"):
+        limits.admit(None)
+
+
 class RawClient:
     """Messages as they are, one a line."""
 
@@ -339,3 +396,33 @@ def test_depth_is_seen_in_the_processes_above_too(tmp_path: Path) -> None:
         [sys.executable, str(program), "mcp", "2"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "3"
+
+
+def test_agents_that_call_each_other_end_by_the_limit(shop: Shop) -> None:
+    """Each one's model only wants another one to do it."""
+    script = shop.work.parent / "each.toml"
+    script.write_text(
+        'turns = [ [ { tool = "harness__run_agent", input = { prompt = "You do it." } } ], [ { text = "Done." } ] ]\n'
+    )
+    model = f"scripted/{script}"
+    options = ["mcp", "--agent", "native", "--model", model, "--permissions", "full-access"]
+    server = {"command": sys.executable, "args": ["-m", "harness", *options]}
+    folder = Path(shop.environment["XDG_CONFIG_HOME"]) / "harness"
+    folder.mkdir(parents=True)
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"harness": server}}))
+    shop.command = ["-m", "harness", *options]
+
+    async def work() -> None:
+        async with shop.client("auto") as client:
+            done = await client.call_tool("run_agent", {"prompt": "Do it."})
+            assert done.structured_content["outcome"] == "completed"
+            listed = await client.call_tool("list_sessions", {})
+            sessions = [one["session"] for one in listed.structured_content["sessions"]]
+            texts = [
+                (await client.call_tool("show_session", {"session": one})).structured_content["text"]
+                for one in sessions
+            ]
+            assert len(texts) == 3
+            assert sum("3 deep already, which is the limit" in text for text in texts) == 1
+
+    run(work)

@@ -29,10 +29,10 @@ class DelegatedRun:
     """One session that is worked on. Contract: lives in one event loop."""
 
     def __init__(
-        self, host: AcpHost, log_id: str, budget_usd: float | None, spend: Callable[[float], None]
+        self, host: AcpHost, log_id: str, budget_usd: float | None, spend: Callable[[float], bool]
     ) -> None:
         self.id = log_id
-        self._host, self._budget_usd, self._spend = host, budget_usd, spend
+        self._host, self.budget_usd, self._spend = host, budget_usd, spend
         self._loop = asyncio.get_running_loop()
         self._tree = RunTree()
         self._woken = asyncio.Event()
@@ -62,7 +62,7 @@ class DelegatedRun:
         return self.result is not None and not self.questions
 
     def begin_turn(self, budget_usd: float | None) -> None:
-        self.result, self.steps, self.cost_usd, self._budget_usd = None, 0, None, budget_usd
+        self.result, self.steps, self.cost_usd, self.budget_usd = None, 0, None, budget_usd
         self.is_stopped_by_budget, self.error = False, ""
 
     def check_alive(self) -> None:
@@ -118,7 +118,9 @@ class DelegatedRun:
             ending = f"It ended as {self.result.outcome}."
             text = self.result.text or (f"{ending} {self.error}" if self.error else ending)
             if self.is_stopped_by_budget:
-                text = f"It was stopped, because it had used its budget of ${self._budget_usd:.2f}. {text}"
+                text = (
+                    f"It was stopped, because its budget of ${self.budget_usd or 0:.2f} was used up. {text}"
+                )
             data |= {"outcome": self.result.outcome, "success": self.result.success, "text": text[:_LONGEST]}
         if self.cost_usd is not None:
             data["cost_usd"] = round(self.cost_usd, 6)
@@ -173,8 +175,7 @@ class DelegatedRun:
             self.last_call = call_title(event.tool_name, event.operations)[:200]
         elif isinstance(event, UsageDelta) and event.usage.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + event.usage.cost_usd
-            self._spend(event.usage.cost_usd)
-            self._check_budget()
+            self._check_budget(is_left=self._spend(event.usage.cost_usd))
         elif isinstance(event, Result) and not run.depth:
             self.result = event
         elif isinstance(event, Error) and not run.depth:
@@ -182,8 +183,10 @@ class DelegatedRun:
             if event.code == _NOT_BEGUN and self.result is None:  # no run will end
                 self.result = Result(success=False, outcome="failed")
 
-    def _check_budget(self) -> None:
-        if self._budget_usd is None or self.is_stopped_by_budget or (self.cost_usd or 0.0) < self._budget_usd:
+    def _check_budget(self, *, is_left: bool) -> None:
+        """`is_left`: whether the runs of this server have not used up together what they may."""
+        is_within = is_left and (self.budget_usd is None or (self.cost_usd or 0.0) < self.budget_usd)
+        if is_within or self.is_stopped_by_budget:
             return
         self.is_stopped_by_budget = True
         self._loop.create_task(self.stop())

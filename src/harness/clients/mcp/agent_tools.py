@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,17 +16,15 @@ from harness.clients.acp.wire import INVALID_PARAMETERS, RpcError
 from harness.clients.commands import Approve, Configuration, Configure, Submit
 from harness.clients.mcp.agent_runs import DelegatedRun
 from harness.clients.mcp.limits import CallLimits, Reach
-from harness.errors import UnknownSession, UsageError
-from harness.events import Relay
+from harness.errors import AlreadyAnswered, HarnessError, UnknownSession, UsageError
+from harness.events import Relay, Result
 from harness.formatting.json_text import compact
 from harness.log.store import read_batches
 from harness.log.stores.files import FileStore
 from harness.stage import ViewOptions
 from harness.views import markdown
 
-if TYPE_CHECKING:
-    from harness.clients.sessions.histories import HistorySessions
-
+_LOOKS, _LOOK_S = 100, 0.02
 _LONGEST_WAIT_S = 50.0
 """Clients give up after a minute."""
 _USUAL_WAIT_S = 45.0
@@ -42,7 +40,6 @@ class AgentTools:
     def __init__(self, host: AcpHost, limits: CallLimits, reach: Reach) -> None:
         self._host, self._limits, self._reach = host, limits, reach
         self._runs: dict[str, DelegatedRun] = {}
-        self._histories: HistorySessions | None = None
 
     async def close(self) -> None:
         for run in self._runs.values():
@@ -83,14 +80,17 @@ class AgentTools:
             return (await self.begin(name, arguments)).as_result()
         if name == "wait_agent":
             run = await self.known(text_of(arguments, "session"))
-            await run.wait(min(number_of(arguments, "seconds") or _USUAL_WAIT_S, _LONGEST_WAIT_S))
+            seconds = number_of(arguments, "seconds")
+            await run.wait(_USUAL_WAIT_S if seconds is None else min(seconds, _LONGEST_WAIT_S))
             return run.as_result()
         if name == "answer":
             run = await self.known(text_of(arguments, "session"))
-            for relay in list(run.questions.values())[:1]:
-                answer = text_of(arguments, "answer")
-                self._check_answer(run, relay, answer)
-                await self.answer(run, relay, answer)
+            answer = text_of(arguments, "answer")
+            if not run.questions:
+                raise UsageError("this session asks nothing now", hint="wait_agent says how far it is")
+            relay = next(iter(run.questions.values()))
+            self._check_answer(run, relay, answer)
+            await self.answer(run, relay, answer)
             await run.wait(_USUAL_WAIT_S)
             return run.as_result()
         if name == "list_sessions":
@@ -102,20 +102,36 @@ class AgentTools:
     async def begin(self, name: str, arguments: Fields) -> DelegatedRun:
         """Start a turn: in a new session, or in one that is continued."""
         prompt = text_of(arguments, "prompt", most=1_000_000)
-        budget = self._limits.admit(number_of(arguments, "max_budget_usd"))
+        at_work = [run.budget_usd for run in self._runs.values() if not run.is_over]
+        budget = self._limits.admit(number_of(arguments, "max_budget_usd"), at_work)
         if len(self._runs) >= _MOST_RUNS:
             self._forget_old()
         run = await self._opened(arguments, budget)
+        await self._check_idle(run)
         if name == "hand_over":
             agent = text_of(arguments, "agent")
             await self._host.carry_out(run.id, Configure(config=Configuration(agent=agent)))
-        if run.questions:
-            raise UsageError(
-                "this session waits for an answer", hint="answer it first, with the tool `answer`"
-            )
         run.begin_turn(budget)
-        await self._host.carry_out(run.id, Submit(prompt=prompt))
+        try:
+            await self._host.carry_out(run.id, Submit(prompt=prompt))
+        except HarnessError:
+            run.result = Result(success=False, outcome="failed")  # no run will end
+            raise
         return run
+
+    async def _check_idle(self, run: DelegatedRun) -> None:
+        """Raises UsageError. A run that has said its last word takes a moment to be over."""
+        for _ in range(_LOOKS if run.is_over else 1):
+            if run.questions:
+                raise UsageError(
+                    "this session waits for an answer", hint="answer it first, with the tool `answer`"
+                )
+            if not self._host.backend.status(run.id).is_running:
+                return
+            await asyncio.sleep(_LOOK_S)
+        raise UsageError(
+            "this session is being worked on", hint="wait_agent waits until it has ended its turn"
+        )
 
     async def _opened(self, arguments: Fields, budget: float | None) -> DelegatedRun:
         session = arguments.get("session")
@@ -156,8 +172,8 @@ class AgentTools:
             raise UsageError(f"{_MOST_RUNS} agents are at work already", hint="wait for some of them first")
 
     async def answer(self, run: DelegatedRun, relay: Relay, answer: Any) -> None:
-        """The first answer counts; a later one is none."""
-        with suppress(UsageError):
+        """The first answer counts; a later one is none. Raises UsageError for what is no answer to it."""
+        with suppress(AlreadyAnswered):
             await self._host.carry_out(run.id, run.answer(relay, answer))
             await run.wait_for_answer(relay.id)
 
@@ -215,7 +231,7 @@ class AgentTools:
         return {"content": [{"type": "text", "text": text}], "structuredContent": data}
 
     def _recall(self, arguments: Fields) -> Fields:
-        """In a thread: it may have to read sessions first."""
+        """In a thread, which alone uses its catalogue: it may have to read sessions first."""
         from harness.clients.sessions.filters import SessionChoice
         from harness.clients.sessions.histories import HistorySessions
         from harness.clients.sessions.search import find_hits
@@ -228,10 +244,10 @@ class AgentTools:
         cwd = arguments.get("cwd")
         choice = SessionChoice(project=cwd if isinstance(cwd, str) else "")
         asked = SessionSearch(parts=parts_of(text_of(arguments, "query")))
-        if self._host.has_histories:
-            self._histories = HistorySessions()
-            self._histories.read_all(lambda _words: None)
-        hits = find_hits(asked, choice, store, self._histories, limit)
+        histories = HistorySessions() if self._host.has_histories else None
+        if histories is not None:
+            histories.read_all(lambda _words: None)
+        hits = find_hits(asked, choice, store, histories, limit)
         passages = [
             {
                 "session": hit.session_id if hit.is_ours else f"{hit.agent}:{hit.session_id}",

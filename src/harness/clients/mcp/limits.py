@@ -9,8 +9,9 @@ that has more rights, by naming another folder, or by allowing what an agent ask
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 import msgspec
 
@@ -42,9 +43,10 @@ def _servers_above() -> int:
 def budget_here(environ: Mapping[str, str]) -> float | None:
     """What all runs of this server may spend; None: nothing was said."""
     try:
-        return max(0.0, float(environ[BUDGET]))
+        budget_usd = float(environ[BUDGET])
     except (KeyError, ValueError):
         return None
+    return 0.0 if math.isnan(budget_usd) else max(0.0, budget_usd)
 
 
 class CallLimits:
@@ -56,8 +58,11 @@ class CallLimits:
         self._environ = environ
         environ[DEPTH] = str(self.depth + 1)
 
-    def admit(self, wanted_usd: float | None) -> float | None:
-        """The budget of a run that begins now; what it starts is told of it. Raises UsageError."""
+    def admit(self, wanted_usd: float | None, at_work: Iterable[float | None] = ()) -> float | None:
+        """The budget of a run that begins now. Raises UsageError.
+
+        `at_work`: those of the runs that are not over. Programs are told the least of them, since all get one environment.
+        """
         if self.depth >= DEEPEST:
             raise UsageError(
                 f"agents call agents {self.depth} deep already, which is the limit",
@@ -70,15 +75,21 @@ class CallLimits:
                 "the budget of this task is used up",
                 hint="finish with what you have, and say what is missing",
             )
-        if budget is None:
+        least = min([one for one in (budget, *at_work) if one is not None], default=None)
+        if least is None:
             self._environ.pop(BUDGET, None)
         else:
-            self._environ[BUDGET] = f"{budget:.6f}"
+            self._environ[BUDGET] = f"{least:.6f}"
         return budget
 
-    def spend(self, cost_usd: float) -> None:
-        if self._left_usd is not None:
-            self._left_usd = max(0.0, self._left_usd - cost_usd)
+    def spend(self, cost_usd: float) -> bool:
+        """Whether anything is left."""
+        if self._left_usd is None:
+            return True
+        self._left_usd = max(0.0, self._left_usd - cost_usd)
+        told = budget_here(self._environ)
+        self._environ[BUDGET] = f"{self._left_usd if told is None else min(told, self._left_usd):.6f}"
+        return self._left_usd > 0
 
 
 _RIGHTS = {"readOnly": 0, "default": 1, "acceptEdits": 2, "fullAuto": 3}

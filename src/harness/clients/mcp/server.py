@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from harness.clients.acp.rpc_connection import Fields, MessageOutput, RpcConnection
@@ -23,7 +25,7 @@ from harness.clients.acp.wire import (
 from harness.clients.mcp.agent_runs import DelegatedRun, form_of
 from harness.clients.mcp.agent_tools import AgentTools, text_of
 from harness.clients.mcp.tools import INSTRUCTIONS, TOOLS
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.events import Relay
 from harness.version import __version__
 
@@ -41,6 +43,8 @@ _METHODS_BEFORE = _OF_TOOLS | _BEFORE_ALL
 _UNCLEAR = f"`_meta` must name the version of the protocol (`{_META}protocolVersion`); before 2026-07-28, `initialize` does"
 _MOST_ROUNDS = 8
 """Clients give up after ten rounds of questions: before that, the call returns with what is asked."""
+_MOST_TRIES = 3
+"""So often a question is asked again whose answer was none."""
 _SERVER = {"name": "harness", "title": "Harness", "version": __version__}
 
 
@@ -128,7 +132,7 @@ class McpConnection(RpcConnection):
     async def _call(self, request_id: Any, parameters: Fields, meta: Fields, client: CallingClient) -> Fields:
         name, given = parameters.get("name"), parameters.get("arguments")
         arguments: Fields = given if isinstance(given, dict) else {}
-        if name not in {tool["name"] for tool in TOOLS}:
+        if name not in [tool["name"] for tool in TOOLS]:
             raise RpcError(INVALID_PARAMETERS, f"there is no tool {str(name)[:80]!r}")
         try:
             if name in ("run_agent", "hand_over"):
@@ -148,18 +152,25 @@ class McpConnection(RpcConnection):
         else:
             given = parameters.get("arguments")
             run = await self._tools.begin(name, given if isinstance(given, dict) else {})
+            self._rounds.pop(run.id, None)
         self._calls[request_id] = run
+        asked: Counter[str] = Counter()
         progress = asyncio.get_running_loop().create_task(self._report(run, meta.get("progressToken")))
         try:
             while True:
                 await run.wait(_TASK_AFTER_S if client.has_tasks else None)
                 if client.has_tasks and not run.is_over:
                     return {"resultType": "task", **_task_of(run)}
-                if run.is_over or not client.has_forms or self._is_tired(run):
+                if run.is_over or not client.has_forms:
+                    return run.as_result()
+                if client.is_modern and self._is_tired(run):
                     return run.as_result()
                 if client.is_modern:
                     forms = {relay_id: form_of(relay) for relay_id, relay in run.questions.items()}
                     return {"resultType": "input_required", "inputRequests": forms, "requestState": run.id}
+                asked.update(run.questions.keys())
+                if max(asked.values()) > _MOST_TRIES:
+                    return run.as_result()
                 for relay_id, relay in run.questions.items():
                     if (response := await self._ask(run, relay)) is not None:
                         await self._answer_all(run, {relay_id: response})
@@ -182,7 +193,8 @@ class McpConnection(RpcConnection):
                 and isinstance(content, dict)
             )
             answer = content.get("answer") if is_given and content else None
-            await self._tools.answer(run, relay, answer)
+            with suppress(UsageError):  # it is asked again
+                await self._tools.answer(run, relay, answer)
 
     async def _report(self, run: DelegatedRun, token: Any) -> None:
         """Tell the client of each call that the agent makes."""
