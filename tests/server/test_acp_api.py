@@ -258,3 +258,55 @@ def test_what_is_wrong_over_a_socket_ends_nothing(served: LiveServer) -> None:
 def test_it_is_off_unless_it_is_named(live: LiveServer) -> None:
     with live.http() as http:
         assert http.post("/acp", json=request("initialize", protocolVersion=1)).status_code in (404, 405)
+
+
+def test_what_another_editor_has_open_goes_on_when_one_closes_it(served: LiveServer) -> None:
+    async def drive() -> None:
+        silent, helpful = EditorOfOthers(allows=False), EditorOfOthers()
+        async with editor(served, "ws", silent) as first, editor(served, "ws", helpful) as second:
+            session = await begin(served, first, BASH, "Made.")
+            helpful.allows = False
+            waiting = asyncio.ensure_future(
+                first.prompt(prompt=[acp.text_block("make it")], session_id=session)
+            )
+            await silent.has_asked.wait()
+            await second.load_session(cwd=str(served.folder), session_id=session, mcp_servers=[])
+            await helpful.has_asked.wait()
+            await second.close_session(session_id=session)
+            helpful.allows = True
+            helpful.has_asked.clear()
+            await second.load_session(cwd=str(served.folder), session_id=session, mcp_servers=[])
+            assert (await waiting).stop_reason == "end_turn"
+            assert helpful.text.endswith("Made.")
+
+    limited(drive())
+
+
+def test_an_id_that_is_sent_twice_over_http_is_answered_on_the_stream_of_its_session(
+    served: LiveServer,
+) -> None:
+    with served.http() as http:
+        events = {"Accept": "text/event-stream"}
+        greeting = http.post("/acp", json=request("initialize", protocolVersion=1))
+        headers = {"acp-connection-id": greeting.headers["acp-connection-id"]}
+        with http.stream("GET", "/acp", headers=headers | events) as whole:
+            place = {"cwd": str(served.folder), "mcpServers": []}
+            http.post("/acp", headers=headers, json=request("session/new", 2, **place))
+            session = answered(whole.iter_lines(), 2)["result"]["sessionId"]
+            named = headers | {"acp-session-id": session}
+            with http.stream("GET", "/acp", headers=named | events) as of_session:
+                prompt = [{"type": "text", "text": "/title One"}]
+                for _ in range(2):
+                    asked = request("session/prompt", 3, sessionId=session, prompt=prompt)
+                    http.post("/acp", headers=named, json=asked)
+                lines = of_session.iter_lines()
+                answers = [answered(lines, 3) for _ in range(2)]
+                assert {"result"} <= {name for answer in answers for name in answer}
+
+
+def answered(lines: Iterator[str], id: int) -> Any:
+    """The answer to this request, of a stream."""
+    for line in lines:
+        if line.startswith("data: ") and (message := json.loads(line[6:])).get("id") == id:
+            return message
+    pytest.fail("the stream has ended")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -243,3 +244,21 @@ def test_a_client_that_goes_away_stops_its_run(served: LiveServer) -> None:
                 return
             ended.wait(0.05)
     pytest.fail("it runs on")
+
+
+def test_requests_to_one_session_at_once_get_their_own_answers(served: LiveServer) -> None:
+    """All were sent, and the second one got the answer to the first."""
+    client, texts = client_of(served), ["First.", "Second.", "Third.", "Fourth."]
+    model = scripted(served, *texts, pause_ms=20)
+    client.chat.completions.create(model=model, messages=[user("begin")])
+    (session,) = sessions(served)
+    headers = {**served.bearer, "x-harness-session": session}
+    body = {"model": model, "messages": [user("go on")]}
+
+    async def answers() -> list[str]:
+        async with httpx.AsyncClient(headers=headers, timeout=TIMEOUT_S) as http:
+            posts = [http.post(f"{served.url}/v1/chat/completions", json=body) for _ in range(3)]
+            found = [answer.json() for answer in await asyncio.gather(*posts)]
+            return sorted(one["choices"][0]["message"]["content"] for one in found)
+
+    assert asyncio.run(answers()) == sorted(texts[1:])

@@ -11,7 +11,7 @@ import gzip
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from mimetypes import guess_type
 
 import msgspec
@@ -180,10 +180,11 @@ class ServerApp:
         fleets = KnownFleets(plan.fleets)
         fleet_feed = FleetFeed(fleets)
         inbox.open()
+        closing = ExitStack()
         app.router.routes[:] = [
             *GrantsApi(backend, inbox).routes(),
             *FleetApi(fleets, self._has_session).routes(),
-            *_standard_routes(plan, channels),
+            *_standard_routes(plan, channels, closing),
             *self._all_routes(channels, chat, InboxApi(channels, inbox, notifier, fleet_feed)),
         ]
         try:
@@ -194,6 +195,7 @@ class ServerApp:
             fleets.close()
             inbox.close()
             await chat.close()
+            closing.close()
             await channels.close()
             if keeper is not None:
                 keeper.stop()
@@ -236,15 +238,20 @@ class ServerApp:
         ]
 
 
-def _standard_routes(plan: Plan, channels: Channels) -> list[BaseRoute]:
-    """The protocols of others, which are off unless they are wanted."""
+def _standard_routes(plan: Plan, channels: Channels, closing: ExitStack) -> list[BaseRoute]:
+    """The protocols of others, which are off unless they are wanted. `closing` takes what is to be done at the end."""
     models = OfferedModels(plan.settings, plan.default)
     conversations = OpenAiConversations(channels, plan.default)
     histories = isinstance(plan.store, MachineStore)
+
+    def acp() -> Sequence[BaseRoute]:
+        host = AcpHost(plan.store, channels.backend, plan.default, plan.settings, histories=histories)
+        api = AcpApi(host)
+        closing.callback(api.close)
+        return api.routes()
+
     known: dict[str, Callable[[], Sequence[BaseRoute]]] = {
-        "acp": lambda: AcpApi(
-            AcpHost(plan.store, channels.backend, plan.default, plan.settings, histories=histories)
-        ).routes(),
+        "acp": acp,
         "agui": AgUiApi(channels, models, plan.default).routes,
         "openai": lambda: [
             *models.routes(),

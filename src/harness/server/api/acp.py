@@ -35,7 +35,8 @@ CONNECTION_HEADER, SESSION_HEADER = "acp-connection-id", "acp-session-id"
 _KEEP_ALIVE_S = 15.0
 _MOST_CONNECTIONS = 64
 _MOST_WAITING = 256 * 1024 * 1024
-"""Of bytes that a client does not read: then it is gone. A history that is loaded may wait until its stream is opened."""
+"""Of bytes that a client does not read, on all its streams: then it is gone. A history that is loaded may wait until its
+stream is opened."""
 _ENOUGH_WAITING = 4 * 1024 * 1024
 """Of bytes: what can wait, waits for the client to read them."""
 _IDLE_S = 600.0
@@ -54,27 +55,32 @@ class WaitingMessages:
 
     def __init__(self) -> None:
         self._messages: deque[bytes] = deque()
-        self._size = 0
+        self.size = 0
         self._has_more, self._has_room = asyncio.Event(), asyncio.Event()
         self.readers = 0
         self.is_over = False
 
     def send(self, message: Fields) -> None:
+        if self.is_over:
+            return
         data = encode(message)
         self._messages.append(data)
-        self._size += len(data)
-        if self._size > _MOST_WAITING:
+        self.size += len(data)
+        if self.size > _MOST_WAITING:
             self.close()
         self._has_more.set()
 
     async def room(self, _session: str = "") -> None:
         """Without a reader there is room: some open their stream only when they have an answer."""
-        while self.readers and self._size > _ENOUGH_WAITING and not self.is_over:
+        while self.readers and self.size > _ENOUGH_WAITING and not self.is_over:
             self._has_room.clear()
             await self._has_room.wait()
 
     def close(self) -> None:
+        """Nobody reads what waits."""
         self.is_over = True
+        self._messages.clear()
+        self.size = 0
         self._has_more.set()
         self._has_room.set()
 
@@ -96,7 +102,7 @@ class WaitingMessages:
         while self._messages and taken < _ENOUGH_WAITING:
             messages.append(self._messages.popleft())
             taken += len(messages[-1])
-        self._size -= taken
+        self.size -= taken
         self._has_room.set()
         if not self._messages and not self.is_over:
             self._has_more.clear()
@@ -112,8 +118,8 @@ class HttpConnection:
         self.greeting: asyncio.Future[Fields] = loop.create_future()
         self.used_s = loop.time()
         self._boxes: dict[str, WaitingMessages] = {}
-        self._places: dict[str | int, str] = {}
-        """The session of each request that is being answered."""
+        self._places: dict[str | int, list[str]] = {}
+        """The sessions of requests that are being answered, by their ids: a client may send one twice."""
         self._asked: dict[str | int, str] = {}
         """And of each of ours: their ids may be like those of the client."""
         self._opening: dict[str | int, str] = {}
@@ -133,17 +139,18 @@ class HttpConnection:
 
     def take(self, message: Fields, session: str) -> None:
         self.used_s = asyncio.get_running_loop().time()
-        request_id = message.get("id")
-        method = message.get("method")
-        if is_request_id(request_id) and method in _OF_SESSIONS:
-            self._places[request_id] = session
-        elif is_request_id(request_id) and method in _OPENING:
-            self._opening[request_id] = _session_named(message)
         if message.get("jsonrpc") != "2.0":
             error = RpcError(INVALID_REQUEST, "a message is one JSON-RPC 2.0 object").as_json
             self.send({"jsonrpc": "2.0", "id": None, "error": error})
-        else:
-            self._connection.take(message)
+            return
+        request_id, method = message.get("id"), message.get("method")
+        if is_request_id(request_id) and method in _OF_SESSIONS:
+            self._places.setdefault(request_id, []).append(session)
+        elif is_request_id(request_id) and method in _OPENING:
+            self._opening[request_id] = _session_named(message)
+        elif is_request_id(request_id) and method is None:
+            self._asked.pop(request_id, None)
+        self._connection.take(message)
 
     def close(self) -> None:
         self._connection.close()
@@ -155,6 +162,9 @@ class HttpConnection:
             self.greeting.set_result(message)
             return
         self.box(self._place(message)).send(message)
+        if sum(box.size for box in self._boxes.values()) > _MOST_WAITING:
+            for box in self._boxes.values():
+                box.close()
 
     async def room(self, session: str) -> None:
         await self.box(session).room()
@@ -165,7 +175,12 @@ class HttpConnection:
             if request_id in self._opening:
                 opening = self._opening.pop(request_id)
                 message.get("result", {}).setdefault("sessionId", opening)
-            return self._places.pop(request_id, "") if isinstance(request_id, str | int) else ""
+            if not is_request_id(request_id):
+                return ""
+            places = self._places.get(request_id, [])
+            if len(places) < 2:
+                self._places.pop(request_id, None)
+            return places.pop() if places else ""
         parameters = message["params"]
         if message["method"] == "$/cancel_request":
             return self._asked.pop(parameters["requestId"], "")
@@ -187,6 +202,11 @@ class AcpApi:
             Route("/acp", with_errors(self._stream), methods=["GET"]),
             Route("/acp", with_errors(self._delete), methods=["DELETE"]),
         ]
+
+    def close(self) -> None:
+        """The server ends: what is connected over HTTP, too."""
+        while self._connections:
+            self._connections.popitem()[1].close()
 
     # WebSocket
 

@@ -110,7 +110,11 @@ class AgUiApi:
     async def _prompted(self, call: RunAgentInput, agent: str, fold: AgUiFold) -> TurnStream:
         turn = self._turn(call)
         prompts: list[Message] = []
+        is_busy = False
         with suppress(UnknownSession):
+            is_busy = (
+                await turn.stays_busy()
+            )  # before the log is read: the end of a run is not that of the next one
             for event in turn.past():
                 fold.feed(event)
                 if isinstance(event, Message) and event.role == "user":
@@ -129,7 +133,7 @@ class AgUiApi:
         files = tuple(file for message in new for file in message.files)
         command = Submit(prompt="\n\n".join(text for text in texts if text), attachments=files)
         await self._open(call.thread_id, agent, command)
-        if await turn.stays_busy():
+        if is_busy:
             raise Conflict("the thread is being worked on", hint="wait until its run has ended")
         fold.name_next(call.thread_id, call.run_id)
         await turn.carry_out(command)

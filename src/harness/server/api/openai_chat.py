@@ -11,11 +11,13 @@ Rules
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 from starlette.requests import Request
@@ -65,6 +67,11 @@ class OpenAiConversations:
         self._default = default
         self._sessions: OrderedDict[str, str] = OrderedDict()
         """The conversation that has said this, by what was said."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def lock(self, log_id: str) -> asyncio.Lock:
+        """Held from the look at a conversation until its prompt is sent: the answer to it is not that to another one."""
+        return self._locks.setdefault(log_id, asyncio.Lock())
 
     async def found(
         self, name: str, backing: ChosenAgent, prompt: LastPrompt
@@ -119,11 +126,12 @@ class OpenAiChat:
         session = request.headers.get(SESSION_HEADER, "")
         turn, command = await self._conversations.found(session, backing, prompt)
         fold = ChatFold(body.model)
-        for event in turn.past():
-            fold.feed(event)
-        if await turn.stays_busy():
-            raise Conflict("this session is being worked on", hint="wait until it has ended")
-        await turn.carry_out(command)
+        async with self._conversations.lock(turn.log_id):
+            if await turn.stays_busy():
+                raise Conflict("this session is being worked on", hint="wait until it has ended")
+            for event in turn.past():
+                fold.feed(event)
+            await turn.carry_out(command)
         stream = TurnStream(turn, fold, ends_chat)
         stream.after_batch = partial(_deny_all, turn, fold)
         headers = headers_of(turn.log_id, *(("tools",) if body.tools else ()))

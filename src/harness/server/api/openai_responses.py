@@ -110,10 +110,11 @@ class OpenAiResponses:
     ) -> tuple[TurnStream, ConversationTurn]:
         backing = await self._models.chosen(body.model)
         turn, command = await self._conversations.found(session, backing, last_prompt(body.messages))
-        for event in turn.past():
-            fold.feed(event)
-        await _check_idle(turn)
-        await turn.carry_out(command)
+        async with self._conversations.lock(turn.log_id):
+            await _check_idle(turn)
+            for event in turn.past():
+                fold.feed(event)
+            await turn.carry_out(command)
         return TurnStream(turn, fold, _is_end), turn
 
     async def _continued(
@@ -124,12 +125,20 @@ class OpenAiResponses:
         if not log_id or not self._conversations.has(log_id):
             raise NotFound(f"there is no response {previous[:120]!r}", hint="begin without one")
         turn = self._conversations.turn(log_id)
-        wires = _told_since(turn, fold, previous)
+        async with self._conversations.lock(log_id):
+            await turn.stays_busy()  # a run that has said its last word takes a moment to be over
+            wires = await self._continue(body, turn, _told_since(turn, fold, previous), fold)
+        return TurnStream(turn, fold, _is_end, wires=wires), turn
+
+    async def _continue(
+        self, body: ResponseRequest, turn: ConversationTurn, since: list[Wire], fold: ResponseFold
+    ) -> list[Wire]:
+        """`since`: what came after the previous response. What of it is a part of the next one."""
         if body.approvals:
-            if not any(map(_is_end, wires)):
+            if not any(map(_is_end, since)):
                 for command in _answers(fold.question, body.approvals):
                     await turn.carry_out(command)
-            return TurnStream(turn, fold, _is_end, wires=wires), turn
+            return since
         question, prompt = fold.question, last_prompt(body.messages)
         if question is None:
             await _check_idle(turn)
@@ -140,7 +149,7 @@ class OpenAiResponses:
             )
         else:
             await turn.carry_out(AnswerCommand(relay_id=question.id, answer=prompt.text))
-        return TurnStream(turn, fold, _is_end), turn
+        return []
 
 
 def _told_since(turn: ConversationTurn, fold: ResponseFold, previous: str) -> list[Wire]:
