@@ -10,7 +10,8 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -30,13 +31,15 @@ from harness.clients.acp.wire import (
     prompt_of,
     text_field,
 )
-from harness.clients.commands import Cancel, Submit
-from harness.errors import HarnessError, UsageError
+from harness.clients.commands import Cancel, Command, Deny, Submit
+from harness.errors import AlreadyAnswered, HarnessError, UsageError
 from harness.events import Relay
 from harness.version import __version__
 
 _MOST_SESSIONS = 64
 _LOOKS, _LOOK_S = 100, 0.02
+_MOST_TRIES = 3
+_NO_ANSWER = "The editor gave no answer that fits the question."
 _INFO = {"name": "harness", "title": "Harness", "version": __version__}
 _LOGIN = "agents"
 
@@ -50,6 +53,10 @@ class OpenInEditor:
         self.is_continued = False
         """Whether prompts go to the conversation that is watched."""
         self.continuing = asyncio.Lock()
+        self.stops = 0
+        """How often its turn was to be stopped: a prompt that has not begun then does not begin."""
+        self.refused: Counter[str] = Counter()
+        """How often a question got an answer that was none."""
 
 
 Method: TypeAlias = "Callable[[AcpConnection, Fields, list[Callable[[], None]]], Awaitable[Fields]]"
@@ -74,10 +81,12 @@ class AcpConnection(RpcConnection):
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop_listening = host.listen(self._changed)
+        host.clients.append(self)
 
     def close(self) -> None:
         """The client is gone. What it has started goes on."""
         self._stop_listening()
+        self._host.clients.remove(self)
         for attached in self._sessions.values():
             if attached.watch is not None:
                 attached.watch.close()
@@ -249,7 +258,7 @@ class AcpConnection(RpcConnection):
     async def _prompt(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
         del after
         attached = self._session(parameters)
-        prompt = prompt_of(parameters.get("prompt"))
+        prompt, stops = prompt_of(parameters.get("prompt")), attached.stops
         watch = await self._continue(attached)
         if await self._answer_by_prompt(watch, prompt.text):
             return (
@@ -264,6 +273,8 @@ class AcpConnection(RpcConnection):
             )
         if self._version == 1 and (await self._is_answering(watch) or watch.turn is not None):
             raise RpcError(INVALID_REQUEST, "a prompt is being answered: cancel it first, or wait")
+        if attached.stops != stops:
+            return self._not_begun()
         turn = watch.prompted(prompt.text)
         try:
             await self._host.carry_out(watch.log_id, Submit(prompt=prompt.text, attachments=prompt.files))
@@ -276,6 +287,12 @@ class AcpConnection(RpcConnection):
             self._count += 1
             return {"messageId": f"prompt-{self._count}"}
         return {"stopReason": await turn.done}
+
+    def _not_begun(self) -> Fields:
+        """The answer to a prompt that was stopped before it was sent."""
+        if self._version == 2:  # which has no turn that could end
+            raise RpcError(CANCELLED, "the prompt was cancelled before it was sent")
+        return {"stopReason": "cancelled"}
 
     async def _is_answering(self, watch: SessionWatch) -> bool:
         """A run that has said its last word takes a moment to be over: clients send the next prompt at once."""
@@ -314,13 +331,23 @@ class AcpConnection(RpcConnection):
         if attached is None:
             await self._host.open(session_id)  # raises for one that does not exist
             return {}
-        log_id = attached.watch.log_id if attached.watch is not None else ""
-        if log_id and self._host.backend.hub(log_id) is not None:
+        watch = attached.watch
+        log_id = watch.log_id if watch is not None else ""
+        is_alone = not self._host.has_another(self, log_id)
+        is_loaded = bool(log_id) and self._host.backend.hub(log_id) is not None
+        turn = watch.turn if watch is not None else None
+        if is_loaded and (is_alone or turn is not None):
             await self._host.carry_out(log_id, Cancel(queue="keep"))
-            self._detach(session_id)
-            await self._host.forget(log_id)
+        if turn is not None:
+            turn.stop()
         self._detach(session_id)
+        if is_loaded and is_alone:
+            await self._host.forget(log_id)
         return {}
+
+    def has_open(self, log_id: str) -> bool:
+        watches = (attached.watch for attached in self._sessions.values())
+        return any(watch is not None and watch.log_id == log_id for watch in watches)
 
     async def _delete(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
         del after
@@ -366,7 +393,11 @@ class AcpConnection(RpcConnection):
 
     def _detach(self, session_id: str) -> None:
         attached = self._sessions.pop(session_id, None)
-        if attached is not None and attached.watch is not None:
+        if attached is None:
+            return
+        for _, question in [asked for asked in self._asked.values() if asked[0] is attached]:
+            self._withdraw(attached, question.relay.id)
+        if attached.watch is not None:
             attached.watch.close()
 
     # Notifications of the client, and changes here
@@ -382,11 +413,17 @@ class AcpConnection(RpcConnection):
             else:  # its turn is stopped, and that is its answer
                 self._stop(attached)
         elif method == "session/cancel":
-            self._stop(self._sessions.get(str(parameters.get("sessionId"))))
+            attached = self._sessions.get(str(parameters.get("sessionId")))
+            if attached is not None:  # behind the beginning of a prompt that has come just before
+                asyncio.get_running_loop().call_soon(self._stop, attached)
 
-    def _stop(self, attached: OpenInEditor | None) -> None:
-        if attached is not None and attached.watch is not None and attached.watch.log_id:
-            self._spawn(self._host.carry_out(attached.watch.log_id, Cancel(queue="clear")))
+    def _stop(self, attached: OpenInEditor) -> None:
+        attached.stops += 1
+        watch = attached.watch
+        if watch is not None and watch.log_id:
+            watch.is_stopping = watch.turn is not None
+            if len(self._tasks) < self.MOST_REQUESTS:
+                self._spawn(self._host.carry_out(watch.log_id, Cancel(queue="clear")))
 
     def _changed(self, log_id: str) -> None:
         for attached in self._sessions.values():
@@ -425,9 +462,26 @@ class AcpConnection(RpcConnection):
         result = message.get("result")
         command = question.answer(result if isinstance(result, dict) else {})
         if command is not None:
-            self._spawn(self._host.carry_out(attached.watch.log_id, command))
+            self._spawn(self._answer_question(attached, question.relay, command))
 
-    def _spawn(self, work: Awaitable[None]) -> None:
+    async def _answer_question(self, attached: OpenInEditor, relay: Relay, command: Command) -> None:
+        """What is no answer to it is asked again; a client that has none is taken for one that does not want to answer."""
+        watch = attached.watch
+        assert watch is not None, "it was asked in a session that is watched"
+        try:
+            await self._host.carry_out(watch.log_id, command)
+        except AlreadyAnswered:
+            return  # somebody else was first
+        except UsageError:
+            if relay.id not in watch.open_questions:
+                return
+            attached.refused[relay.id] += 1
+            if attached.refused[relay.id] < _MOST_TRIES:
+                self._ask(attached, relay)
+            elif attached.refused[relay.id] == _MOST_TRIES:
+                await self._host.carry_out(watch.log_id, Deny(relay_id=relay.id, reason=_NO_ANSWER))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """What the client has no answer for: a late answer to a question, a stop of what has stopped."""
 
         async def quietly() -> None:

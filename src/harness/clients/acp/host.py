@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -33,6 +33,10 @@ PAGE = 50
 _MOST_LISTED = 2_000
 _LONGEST_TITLE = 200
 _LOOK_S = 0.1
+
+
+class SessionClient(Protocol):
+    def has_open(self, log_id: str) -> bool: ...
 
 
 class AcpHost:
@@ -62,12 +66,17 @@ class AcpHost:
         self._sockets: dict[str, LocalSocketServer] = {}
         self._loop = asyncio.get_running_loop()
         self._listeners: list[Callable[[str], None]] = []
+        self.clients: list[SessionClient] = []
         backend.listen(self._changed)
 
     def listen(self, listener: Callable[[str], None]) -> Callable[[], None]:
         """Call it with the id of every conversation that has changed; returns a function that stops it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def has_another(self, client: SessionClient, log_id: str) -> bool:
+        """Whether a client besides this one has the session open."""
+        return any(one is not client and one.has_open(log_id) for one in self.clients)
 
     def _changed(self, log_id: str) -> None:
         if (socket := self._sockets.get(log_id)) is not None:

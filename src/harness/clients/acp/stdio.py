@@ -17,6 +17,8 @@ _MOST_WAITING = 64 * 1024 * 1024
 """Of bytes that a client does not read: then it is gone."""
 _ENOUGH_WAITING = 4 * 1024 * 1024
 """Of bytes: what can wait, waits for the client to read them."""
+_MOST_UNANSWERED = 64 * 1024 * 1024
+"""Of bytes that were read and not looked at: a client that sends more, waits."""
 _KEPT = 8 * 1024
 """Of the beginning and of the end of a message that is too long: its id is there."""
 
@@ -87,6 +89,25 @@ class LineOutput:
             self._loop.call_soon_threadsafe(self._has_room.set)
 
 
+class Backlog:
+    """How many bytes were read that the event loop has not looked at yet."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._changed = threading.Condition()
+
+    def add(self, size: int) -> None:
+        """Waits while there are many."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._size < _MOST_UNANSWERED)
+            self._size += size
+
+    def remove(self, size: int) -> None:
+        with self._changed:
+            self._size -= size
+            self._changed.notify()
+
+
 class LineConnection(Protocol):
     """One client, whatever protocol it speaks."""
 
@@ -148,7 +169,14 @@ def _read(
     output: LineOutput,
 ) -> None:
     """Whole lines for the connection. One that is too long is refused, and skipped."""
-    line = ReadLine()
+    line, backlog = ReadLine(), Backlog()
+
+    def take(data: bytes) -> None:
+        try:
+            connection.receive(data)
+        finally:
+            backlog.remove(len(data))
+
     with suppress(RuntimeError):  # the loop is closed
         while True:
             try:
@@ -162,7 +190,8 @@ def _read(
                 line.add(piece)
                 try:
                     if data := line.taken():
-                        loop.call_soon_threadsafe(connection.receive, data)
+                        backlog.add(len(data))
+                        loop.call_soon_threadsafe(take, data)
                 except MessageTooLong as error:
                     answer = RpcError(INVALID_REQUEST, str(error)).as_json
                     output.send({"jsonrpc": "2.0", "id": error.request_id, "error": answer})

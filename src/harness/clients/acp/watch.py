@@ -16,6 +16,7 @@ from harness.folds.standards.acp import FAILURES, AcpFold, AcpOptions, stop_reas
 from harness.log.store import Store
 
 _MOST_OWN = 16
+_LAST_LOOK_S = 1.0
 
 
 class Listener(NamedTuple):
@@ -47,6 +48,10 @@ class PromptTurn:
         else:
             self.done.set_result(stop_reason(result))
 
+    def stop(self) -> None:
+        if not self.done.done():
+            self.done.set_result("cancelled")
+
     def fail(self, words: str) -> None:
         if not self.done.done():
             self.done.set_exception(RpcError(INTERNAL_ERROR, words))
@@ -69,6 +74,8 @@ class SessionWatch:
         """Prompts of this client, which it shows by itself."""
         self._asked: set[str] = set()
         self.turn: PromptTurn | None = None
+        self.is_stopping = False
+        """Whether the client wants the turn to be stopped."""
 
     @property
     def open_questions(self) -> dict[str, Relay]:
@@ -104,7 +111,7 @@ class SessionWatch:
     def prompted(self, text: str) -> PromptTurn:
         """The client has sent this: it is not told again, and its end is awaited."""
         self._own_prompts = [*self._own_prompts[-_MOST_OWN:], text.strip()]
-        self.turn = PromptTurn()
+        self.turn, self.is_stopping = PromptTurn(), False
         return self.turn
 
     def refresh(self) -> None:
@@ -151,7 +158,7 @@ class SessionWatch:
         turn = self.turn
         if turn is not None and not turn.run_id and self._fold.is_top(event):
             turn.run_id = event.run_id
-        if turn is not None and isinstance(event, Error) and event.run_id == turn.run_id:
+        if turn is not None and isinstance(event, Error) and turn.run_id in ("", event.run_id):
             turn.trouble = event.message
         is_open = self._fold.open_questions
         if isinstance(event, Relay) and event.id in is_open:
@@ -172,15 +179,25 @@ class SessionWatch:
 
     def _check_turn(self) -> None:
         """A prompt whose run never began, or whose writer died, is answered too."""
-        if self.turn is None or self._backend.hub(self.log_id) is None:
-            return
-        status = self._backend.status(self.log_id)
-        if not status.is_running and not status.is_waiting and self.turn.run_id:
-            self._loop.call_later(1.0, self._give_up, self.turn)
+        if self.turn is not None and not self._is_at_work:
+            self._loop.call_later(_LAST_LOOK_S, self._give_up, self.turn)
 
     def _give_up(self, turn: PromptTurn) -> None:
-        if self.turn is turn and not self._backend.status(self.log_id).is_running:
-            turn.fail("the run has ended without a result")
+        if self.turn is not turn or self._is_at_work:
+            return
+        self.turn = None
+        if self.is_stopping:
+            turn.stop()
+        else:
+            turn.fail(turn.trouble or "the run has ended without a result")
+
+    @property
+    def _is_at_work(self) -> bool:
+        try:
+            status = self._backend.status(self.log_id)
+        except HarnessError:  # it was deleted
+            return False
+        return status.is_running or status.is_waiting or not status.can_submit
 
     def _ask(self, relay: Relay) -> None:
         self._asked.add(relay.id)
