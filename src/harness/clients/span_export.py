@@ -232,9 +232,9 @@ class SpanSender:
             if (metrics := self._metrics) is not None:
                 for span in spans:
                     metrics.feed(span)
-            dropped = [span for span in spans if not self._wait(span)]
+            too_many = [span for span in spans if not self._wait(span)]
             self._has_more.notify()
-        if dropped:
+        if too_many:
             self._drop("the collector is too slow")
 
     def _wait(self, span: TraceSpan) -> bool:
@@ -274,12 +274,12 @@ class SpanSender:
     def _taken_spans(self) -> list[TraceSpan]:
         """Some of those that wait, as many as are sent at once."""
         spans: list[TraceSpan] = []
-        taken = 0
-        while self._waiting and len(spans) < _AT_ONCE and (not spans or taken < _AT_ONCE_BYTES):
+        total = 0
+        while self._waiting and len(spans) < _AT_ONCE and (not spans or total < _AT_ONCE_BYTES):
             span, size = self._waiting.popleft()
             spans.append(span)
-            taken += size
-        self._size -= taken
+            total += size
+        self._size -= total
         return spans
 
     def _send_spans(self, spans: Sequence[TraceSpan]) -> None:

@@ -395,8 +395,9 @@ class AcpConnection(RpcConnection):
         attached = self._sessions.pop(session_id, None)
         if attached is None:
             return
-        for _, question in [asked for asked in self._asked.values() if asked[0] is attached]:
-            self._withdraw(attached, question.relay.id)
+        for one, question in list(self._asked.values()):
+            if one is attached:
+                self._withdraw(attached, question.relay.id)
         if attached.watch is not None:
             attached.watch.close()
 

@@ -87,8 +87,10 @@ class CallLimits:
         if self._left_usd is None:
             return True
         self._left_usd = max(0.0, self._left_usd - cost_usd)
-        told = budget_here(self._environ)
-        self._environ[BUDGET] = f"{self._left_usd if told is None else min(told, self._left_usd):.6f}"
+        limit_usd = budget_here(self._environ)
+        self._environ[BUDGET] = (
+            f"{self._left_usd if limit_usd is None else min(limit_usd, self._left_usd):.6f}"
+        )
         return self._left_usd > 0
 
 

@@ -154,7 +154,7 @@ class McpConnection(RpcConnection):
             run = await self._tools.begin(name, given if isinstance(given, dict) else {})
             self._rounds.pop(run.id, None)
         self._calls[request_id] = run
-        asked: Counter[str] = Counter()
+        tries: Counter[str] = Counter()
         progress = asyncio.get_running_loop().create_task(self._report(run, meta.get("progressToken")))
         try:
             while True:
@@ -168,8 +168,8 @@ class McpConnection(RpcConnection):
                 if client.is_modern:
                     forms = {relay_id: form_of(relay) for relay_id, relay in run.questions.items()}
                     return {"resultType": "input_required", "inputRequests": forms, "requestState": run.id}
-                asked.update(run.questions.keys())
-                if max(asked.values()) > _MOST_TRIES:
+                tries.update(run.questions.keys())
+                if max(tries.values()) > _MOST_TRIES:
                     return run.as_result()
                 for relay_id, relay in run.questions.items():
                     if (response := await self._ask(run, relay)) is not None:

@@ -257,12 +257,12 @@ class SpanFold:
         chat.end_ms = max(0, event.timestamp_ms)
         chat.start_ms = max(0, chat.end_ms - event.took_ms)
         run.span.start_ms = min(run.span.start_ms, chat.start_ms)  # it may ask before it says that it began
-        asked = event.asked_model or event.model or run.model
-        chat.name = f"chat {asked}".strip()
+        model = event.asked_model or event.model or run.model
+        chat.name = f"chat {model}".strip()
         about = {
-            "gen_ai.provider.name": _provider(event.model or asked),
-            "gen_ai.request.model": asked,
-            "llm.model_name": asked,
+            "gen_ai.provider.name": _provider(event.model or model),
+            "gen_ai.request.model": model,
+            "llm.model_name": model,
             "gen_ai.response.model": event.model,
             "gen_ai.response.finish_reasons": [event.stop_reason] if event.stop_reason else None,
             "gen_ai.response.time_to_first_chunk": event.first_ms / 1000 if event.first_ms else None,
@@ -270,8 +270,9 @@ class SpanFold:
             "harness.origin": event.origin if event.origin != "provider" else None,
         }
         chat.attributes |= {name: value for name, value in about.items() if value not in (None, "")}
-        why = "" if 200 <= event.status < 300 else str(event.status) if event.status else "no_answer"
-        if why := why or ("cut" if event.is_cut else ""):
+        is_fine = 200 <= event.status < 300
+        why = str(event.status or "no_answer") if not is_fine else "cut" if event.is_cut else ""
+        if why:
             chat.error, chat.attributes["error.type"] = "the model call failed", why
 
     def _on_step(self, event: StepStart, run: _Run) -> None:
