@@ -6,7 +6,7 @@ import pytest
 
 from cli_machine import CliMachine
 from harness.cli import parser
-from harness.cli.first_screen import COMMANDS, Situation, fitting, words_of
+from harness.cli.first_screen import COMMANDS, Situation, fitting, words_of, wrapped
 from harness.folds.inbox.row import InboxRow
 from pty_terminal import PtyTerminal
 
@@ -26,9 +26,17 @@ def test_a_person_is_first_shown_what_matters(cli: CliMachine) -> None:
 
 
 def test_what_matters_is_not_pushed_out_of_a_small_terminal(cli: CliMachine) -> None:
-    with PtyTerminal(cli, size=(24, 100)) as terminal:
-        terminal.until("which options it has.")
+    with PtyTerminal(cli, size=(24, 80)) as terminal:
+        terminal.until("its options.")
         assert terminal.text.count("\n") < 24
+        assert max(map(len, terminal.text.splitlines())) <= 80
+
+
+def test_a_line_is_broken_at_a_blank() -> None:
+    agents = [f"Agent number {number}" for number in range(6)]
+    shown = wrapped(words_of(NOTHING._replace(agents=agents, model="anthropic/claude-sonnet-4-6")), 80)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\n    " in shown
 
 
 def test_a_large_terminal_has_a_line_for_each_command() -> None:

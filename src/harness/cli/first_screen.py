@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.cli.console import Console, number_of
+from harness.cli.console import Console, number_of, screen_width
 from harness.errors import HarnessError
 from harness.formatting.escapes import single_line
 from harness.version import __version__
@@ -47,10 +48,16 @@ class Situation(NamedTuple):
 def first_screen(console: Console, usage: str) -> str:
     """Contract: never raises. What cannot be read is not mentioned: the usage below is what was asked for."""
     try:
-        words = words_of(_situation(console))
+        words = wrapped(words_of(_situation(console)), screen_width(os.environ))
     except (HarnessError, OSError):
         return usage
     return f"{words}\n{fitting(usage, _rows() - words.count(chr(10)) - _LEAST_SPARE_ROWS)}"
+
+
+def wrapped(words: str, width: int) -> str:
+    """Each line broken at its blanks, where the terminal would break it anywhere; what continues one is indented. Pure."""
+    lines = [textwrap.wrap(line, width, subsequent_indent="    ") or [""] for line in words.split("\n")]
+    return "\n".join(part for line in lines for part in line)
 
 
 def fitting(usage: str, rows: int) -> str:
@@ -60,7 +67,7 @@ def fitting(usage: str, rows: int) -> str:
     commands = "".join(f"  {purpose:<9}{', '.join(names)}\n" for purpose, names in COMMANDS.items())
     return (
         f"Usage: harness COMMAND [OPTIONS]\n\n{commands}\n"
-        "`harness --help` says what each command does, `harness COMMAND --help` which options it has.\n"
+        "`harness --help` says what each does, `harness COMMAND --help` its options.\n"
     )
 
 
@@ -86,8 +93,8 @@ def _agents_line(situation: Situation) -> str:
         return f"No other agent is installed here; the built-in one uses {situation.model}."
     how = "".join(f"\n  {line}" for line in situation.missing)
     return (
-        f"No agent is installed here, and there is no model key. To get an agent, for example:{how}\n"
-        "  `harness agents list --all` names the others; `harness models list` says which keys are read."
+        f"No agent is installed here, and there is no model key. To get an agent:{how}\n"
+        "  others: `harness agents list --all`; keys: `harness models list`"
     )
 
 

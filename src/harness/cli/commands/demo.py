@@ -130,7 +130,7 @@ def _cost(console: Console) -> str:
     if usd is None:
         return ""
     return (
-        f"\nA script played the model, so this cost nothing. {COMPARED_MODEL} would have cost {cost(usd)}.\n"
+        f"\nA script played the model, so this cost nothing.\n{COMPARED_MODEL} would have cost {cost(usd)}.\n"
     )
 
 
