@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from harness.cli.commands.resume import add_run_options, run_arguments, screen_command
-from harness.cli.console import Console
+from harness.cli.console import Console, number_of
 from harness.cli.output import write_text
 from harness.cli.parser import EXIT_CODES, completes
 from harness.errors import UsageError
@@ -174,7 +174,7 @@ def _remove(folder: HandoverFolder, arguments: argparse.Namespace, console: Cons
             f"{manifest.agent} has continued this session since: {changed[0]}",
             hint="--force removes it with its new messages",
         )
-    console.say(f"removed {manifest.id}: {len(manifest.files)} files")
+    console.say(f"removed {manifest.id}: {number_of(len(manifest.files), 'file')}")
     others = {one.session_id for one in folder.all()}
     for line in _left_over(manifest, others):
         console.say(line)

@@ -54,7 +54,7 @@ def summary_of(answer: UndoAnswer, *, is_redo: bool = False, redo: str = "`harne
 def turn_lines(turns: Sequence[UndoableTurn]) -> list[str]:
     words = {"undoable": "", "undone": "undone", "unchanged": "no files", "not recorded": "not recorded"}
     return [
-        f"{turn.number:>4}  {_when(turn)}  {turn.files:>5} files  {words[turn.state]:<12}  "
+        f"{turn.number:>4}  {_when(turn)}  {turn.files:>5} {'file ' if turn.files == 1 else 'files'}  {words[turn.state]:<12}  "
         f"{single_line(turn.title)[:60]}{f'  ({single_line(turn.why)})' if turn.why else ''}".rstrip()
         for turn in turns
     ]
