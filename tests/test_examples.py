@@ -28,6 +28,11 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 PAGES = [*sorted((EXAMPLES.parent / "docs").glob("harness*.md")), EXAMPLES.parent / "docs" / "python.md"]
 
 
+def test_the_list_of_examples_has_all_of_them() -> None:
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in EXAMPLES.glob("*.py") if f"]({path.name})" not in listed] == []
+
+
 def _run(
     name: str, *arguments: str, said: str = "", folder: Path = EXAMPLES, env: Mapping[str, str] | None = None
 ) -> str:

@@ -183,7 +183,7 @@ def _own_agent(model: str) -> Agent:
         hint=f"install one of: {programs}\n"
         "  or set the key of a model API (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)\n"
         f"  or get a small local model: {trouble()}\n"
-        "  or try the demo: harness run --agent native --model scripted/demo --prompt hello",
+        "  or see it work without either: harness demo",
     )
 
 
