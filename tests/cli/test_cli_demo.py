@@ -15,7 +15,9 @@ def test_it_mends_the_project_and_shows_difference_and_cost(cli: CliMachine) -> 
     assert "here each answer is yes" in shown.out
     assert "FAILED: three hours at 80.00 should cost 240.0, not 80.0" in shown.out
     assert "+        total = sum(rate * hours for _, rate, hours in self.lines)" in shown.out
-    assert "A script played the model, so this cost nothing.\nclaude-sonnet-4-5 would have cost $" in shown.out
+    assert (
+        "A script played the model, so this cost nothing.\nclaude-sonnet-4-5 would have cost $" in shown.out
+    )
 
 
 def test_what_to_type_next_can_be_typed(cli: CliMachine) -> None:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
 
 from cli_machine import CliMachine
 from pty_terminal import PtyTerminal
@@ -71,3 +77,38 @@ def test_a_server_that_would_start_at_the_next_login_is_uninstalled_first(cli: C
     shown = cli.call("erase", "--yes")
     assert (shown.code, "harness service uninstall" in shown.err) == (2, True)
     assert cli.call("sessions", "list").out.count("hello") == 1
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b'{"status":"ok"}', 2), (b"[]", 0), (b"hello", 0)])
+def test_a_server_that_runs_is_ended_first_wherever_its_token_is(
+    cli: CliMachine, answer: bytes, code: int
+) -> None:
+    """It would write again. What else may listen there by now does not matter."""
+    _use(cli)
+    with _answering(answer) as port:
+        address = cli.home / ".local/share/harness/server/address"
+        address.parent.mkdir()
+        address.write_text(f"http://127.0.0.1:{port}\n")
+        shown = cli.call("erase", "--yes")
+    assert (shown.code, "a server runs at" in shown.err) == (code, code == 2)
+
+
+@contextmanager
+def _answering(answer: bytes) -> Iterator[int]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()

@@ -32,6 +32,7 @@ def test_it_is_installed_and_removed(cli: CliMachine, systemctl: Path) -> None:
     (unit,) = cli.home.rglob("systemd/user/harness.service")
     assert '"-P" "-m" "harness" "serve" "--port" "4790"' in unit.read_text()
     assert systemctl.read_text().splitlines() == [
+        "--user show-environment",
         "--user daemon-reload",
         "--user enable --now harness.service",
         "--user restart harness.service",
@@ -48,6 +49,15 @@ def test_without_systemd_it_says_what_to_do(cli: CliMachine) -> None:
     assert "this system is not run by systemd" in shown.err
     assert not [*cli.home.rglob("harness.service")]
     assert "ExecStart=" in cli.call("service", "print").out
+
+
+def test_an_account_without_systemd_gets_no_unit(cli: CliMachine, systemctl: Path) -> None:
+    """As after `su`: the program is there, and nothing that would answer it."""
+    (cli.root / "bin/systemctl").write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n")
+    shown = cli.call("service", "install")
+    assert shown.code == 1
+    assert "systemd does not answer for this account: Failed to connect to bus" in shown.err
+    assert not [*cli.home.rglob("harness.service")]
 
 
 def test_agents_are_found_where_the_shell_finds_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

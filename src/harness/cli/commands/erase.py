@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.console import Console, is_terminal, number_of
 from harness.config import cache_directory, config_directory, data_directory
-from harness.errors import HarnessError, UsageError
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.log.stores.files import FileStore
@@ -82,7 +82,7 @@ def _measure(folder: str) -> tuple[int, int]:
 def _refuse_while_used(store: FileStore) -> None:
     """Raises UsageError while a session is written or a server runs, or would at the next login: it would write again."""
     from harness.cli.commands.service import unit_path
-    from harness.clients.server_address import own_server
+    from harness.clients.server_address import answering_server
 
     if os.path.exists(unit_path()):
         raise UsageError(f"the server is a service: {unit_path()}", hint="first: harness service uninstall")
@@ -90,13 +90,10 @@ def _refuse_while_used(store: FileStore) -> None:
     if running:
         hint = "stop them first; `harness top` shows them"
         raise UsageError(f"{number_of(len(running), 'session')} run now: {', '.join(running[:3])}", hint=hint)
-    try:
-        url, _ = own_server()
-    except HarnessError:
-        return  # none answers
-    raise UsageError(
-        f"a server runs at {url}", hint="stop it first, with Ctrl-C or `harness service uninstall`"
-    )
+    if url := answering_server():
+        raise UsageError(
+            f"a server runs at {url}", hint="stop it first, with Ctrl-C or `harness service uninstall`"
+        )
 
 
 def _is_confirmed(console: Console) -> bool:

@@ -136,11 +136,15 @@ def _uninstall(console: Console) -> int:
     if not os.path.exists(path):
         console.say("it is not installed")
         return 0
-    if shutil.which("systemctl"):
-        _systemctl("disable", "--now", UNIT)
+    try:
+        _require_systemd(path)
+    except HarnessError as error:
+        os.unlink(path)
+        console.say(f"removed {path}; a server that it has started may still run: {error.message}")
+        return 0
+    _systemctl("disable", "--now", UNIT)
     os.unlink(path)
-    if shutil.which("systemctl"):
-        _systemctl("daemon-reload")
+    _systemctl("daemon-reload")
     console.say(f"removed {path}")
     return 0
 
@@ -161,6 +165,15 @@ def _require_systemd(path: str) -> None:
             "systemctl was not found: this system is not run by systemd",
             hint=f"`harness service print` prints the unit, which belongs to {path}; elsewhere, run `harness serve` "
             "with what supervises your services",
+        )
+    probe = subprocess.run(
+        ["systemctl", "--user", "show-environment"], capture_output=True, text=True, check=False
+    )
+    if probe.returncode:
+        raise HarnessError(
+            f"systemd does not answer for this account: {probe.stderr.strip() or 'it gives no reason'}",
+            hint="log in to it by itself (ssh, or `machinectl shell ACCOUNT@`; `su` starts no systemd), or run "
+            "`harness serve` with what supervises your services",
         )
 
 
