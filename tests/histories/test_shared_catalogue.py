@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -121,6 +122,32 @@ def test_a_damaged_catalogue_says_so_and_can_be_rebuilt(tmp_path: Path, home: Ho
     catalogue.close()
     again = _opened(tmp_path, home)
     assert all(session.is_read for session in again.sessions())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_catalogue_with_any_bytes_in_it_is_read_or_rebuilt(seed: int, tmp_path: Path, home: Home) -> None:
+    """What SQLite says of it may quote names that are no text."""
+    path = tmp_path / "catalogue.sqlite"
+    before = _opened(tmp_path, home)
+    before.read(before.sessions())
+    before.close()
+    source, data = random.Random(seed), bytearray(path.read_bytes())
+    for _ in range(source.choice((1, 5, 60))):
+        start = source.randrange(100, 8_000 if seed % 2 else len(data) - 60)
+        data[start : start + 50] = source.randbytes(50)
+    path.write_bytes(bytes(data))
+    catalogue = Catalogue(str(path), load_all())
+    for _attempt in range(3):
+        try:
+            catalogue.refresh(home)
+            catalogue.read_each(SessionFilter(only_unread=True))
+            assert len(catalogue.sessions()) >= 0
+            assert catalogue.fingerprint()
+            assert list(catalogue.search(SessionSearch(parts=("word",)))) is not None
+            assert _total(catalogue) >= 0
+        except CatalogueDamaged:
+            catalogue.rebuild(home)
+            assert _total(catalogue) == _truth(tmp_path, home)
 
 
 def test_a_catalogue_that_another_process_writes_for_long_leaves_out_nothing(

@@ -29,6 +29,7 @@ from harness.histories.catalogue_rows import (
     catalogued,
 )
 from harness.histories.catalogue_writer import (
+    TROUBLE,
     CatalogueWriter,
     as_json,
     connected,
@@ -144,7 +145,7 @@ class Catalogue:
         try:
             self._tidy()
             self._refresh(home)
-        except sqlite3.Error as error:
+        except TROUBLE as error:
             if is_damage(error) and self._inode:
                 self._is_broken = True
                 raise CatalogueDamaged(str(error)) from error
@@ -273,7 +274,7 @@ class Catalogue:
                 self._unsaved = batch.trouble or self._unsaved
         if batch is not None:
             # Else every later process would go through the journal when it opens the file.
-            with suppress(sqlite3.Error):
+            with suppress(*TROUBLE):
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return fresh
 
@@ -293,7 +294,7 @@ class Catalogue:
     def _damage_noticed(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.DatabaseError as error:
+        except TROUBLE as error:
             self._is_broken = is_damage(error)
             raise CatalogueDamaged(str(error)) from error
 
@@ -351,7 +352,7 @@ class _Batch:
             self.save()
 
     def save(self) -> None:
-        """Raises sqlite3.DatabaseError where the file is damaged."""
+        """Raises one of `TROUBLE` where the file is damaged."""
         unsaved, self._unsaved, self._bytes = self._unsaved, [], 0
         if not unsaved:
             return
@@ -359,7 +360,7 @@ class _Batch:
             with transaction(self._connection):
                 for part in unsaved:
                     self._enter(part)
-        except sqlite3.Error as error:
+        except TROUBLE as error:
             if is_damage(error):
                 raise
             self.trouble = str(error)

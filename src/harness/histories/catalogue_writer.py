@@ -140,6 +140,10 @@ _BROKEN = ("no such table", "no such column", "vtable constructor failed", "malf
 """What a statement of ours fails with only where the tables are not ours any more."""
 
 
+TROUBLE = (sqlite3.Error, UnicodeDecodeError)
+"""What any statement may fail with: what SQLite says of broken tables quotes them, which may be no text."""
+
+
 def connected(path: str) -> sqlite3.Connection:
     """The file of this version; a broken one is replaced, and where none can be made, or named, it is in memory."""
     if not path:
@@ -147,15 +151,17 @@ def connected(path: str) -> sqlite3.Connection:
     for _attempt in range(2):
         try:
             return _opened(path)
-        except (sqlite3.DatabaseError, OSError) as error:
+        except (*TROUBLE, OSError) as error:
             if isinstance(error, OSError) or not is_damage(error):
                 break
             delete(path)
     return in_memory()
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: Exception) -> bool:
     """Whether the file itself is broken; else it is locked, or the disk is full or may not be written."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
     if isinstance(error, sqlite3.OperationalError):
         return any(words in str(error) for words in _BROKEN)
     return isinstance(error, sqlite3.DatabaseError)
