@@ -203,6 +203,7 @@ class MixedWalk:
                 done = self._take(how, f"Tell me about the {animal}")
                 if done.returncode and how in ("gateway", "asked", "replay") and self.truth == before:
                     walk.refused.append(f"{how}: {done.stderr.strip()}{_errors(done.stdout)}")
+                    self._look(how)  # it may have left a session
                     continue
                 if how == "gateway":
                     self._at_gateway = _log_of(done.stdout)
