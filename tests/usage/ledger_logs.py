@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.events import Event, Result, SessionStart, Usage, UsageDelta, Warning
+from harness.events import Event, ModelCall, Result, SessionStart, Usage, UsageDelta, Warning
 from harness.log.store import Metadata
 from harness.usage.ledger import Amount, Charge, Ledger, total
 from harness.usage.prices import Price, Prices
@@ -26,6 +26,11 @@ def started(run: str, **fields: Any) -> SessionStart:
 
 def used(run: str, usage: Usage, *, at: int = 0, model: str = "", call: str = "") -> UsageDelta:
     return UsageDelta(run_id=run, usage=usage, timestamp_ms=at, model=model, id=call)
+
+
+def asked(run: str, call: str) -> ModelCall:
+    """What a gateway says of a call, ahead of what the call used."""
+    return ModelCall(run_id=run, id=call, wire="anthropic", model="big", status=200)
 
 
 def ended(run: str, usage: Usage | None = None) -> Result:

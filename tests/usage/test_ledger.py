@@ -10,7 +10,19 @@ from harness.events import Event, Info, Message, Usage
 from harness.log import codec
 from harness.log.store import Metadata
 from harness.usage.ledger import WORDS, Amount, Ledger, rolled_up, total
-from ledger_logs import DAY_MS, PRICES, charges, cumulative, day_of, ended, started, stated, sum_of, used
+from ledger_logs import (
+    DAY_MS,
+    PRICES,
+    asked,
+    charges,
+    cumulative,
+    day_of,
+    ended,
+    started,
+    stated,
+    sum_of,
+    used,
+)
 
 # --- What a run used
 
@@ -224,6 +236,7 @@ def test_every_event_that_matters_has_one_of_the_words_in_its_line() -> None:
         cumulative("r"),
         Info(message="", code="session_id", session_id="s"),
         Info(message="", code="new_session", session_id="s"),
+        asked("r", "call-1"),
     ]
     for event in kinds:
         line = codec.encode(event).decode()

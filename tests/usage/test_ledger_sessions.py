@@ -7,7 +7,19 @@ import pytest
 from harness.events import Event, Info, Usage
 from harness.log.store import Metadata
 from harness.usage.ledger import Ledger, total
-from ledger_logs import DAY_MS, PRICES, charges, cumulative, day_of, ended, started, stated, sum_of, used
+from ledger_logs import (
+    DAY_MS,
+    PRICES,
+    asked,
+    charges,
+    cumulative,
+    day_of,
+    ended,
+    started,
+    stated,
+    sum_of,
+    used,
+)
 
 
 def test_a_run_that_reports_its_whole_session_counts_for_what_it_adds() -> None:
@@ -211,3 +223,29 @@ def test_a_child_without_a_call_is_still_part_of_the_run() -> None:
     ]
 
     assert sum_of(events).cost_usd == 1.0
+
+
+def _through_gateway(run: str, at: int, *usages: Usage) -> list[Event]:
+    calls: list[Event] = []
+    for number, usage in enumerate(usages, 1):
+        calls += [asked(run, f"call-{number}"), used(run, usage, at=at, call=f"call-{number}")]
+    return [started(run, at=at, session_id="t"), *calls, ended(run)]
+
+
+def test_each_run_through_a_gateway_has_calls_of_its_own() -> None:
+    """A gateway numbers them from 1 on, whichever session its agent continues."""
+    used_once = Usage(input=100, output=10)
+    first, second = _through_gateway("a", 1, used_once), _through_gateway("b", 2, used_once, used_once)
+    alone: list[Event] = [started("c", at=3, session_id="t"), used("c", used_once, at=3, call="call-1")]
+    for logs in ([first, second, alone], [alone, second, first]):
+        assert sum_of(*logs).input == 400
+
+
+def test_what_an_agent_says_of_its_whole_session_is_not_taken_for_what_a_gateway_has_counted() -> None:
+    first: list[Event] = [started("a", at=1, session_id="t"), used("a", Usage(input=100), at=1)]
+    second = [*_through_gateway("b", 2, Usage(input=250)), cumulative("b")]
+    assert sum_of(first, second).input == 350
+    ledger = Ledger()
+    ledger.add(Metadata(session_id="only"), second)
+    ledger.charges(PRICES, day_of)
+    assert ledger.unsettled == []

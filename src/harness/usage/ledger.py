@@ -7,7 +7,8 @@ Rules
    price have no cost, which is not the cost 0.
 3. A run that states the total of its whole session (`usage_cumulative`) counts for what it adds to the
    runs before it in that session.
-4. A model call that a later run of the same session repeats counts once.
+4. A model call that a later run of the same session repeats counts once. What a gateway has counted is of its own run
+   alone: it numbers the calls of each anew, and knows nothing of what the agent says of them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.config.repositories import listed_folder
-from harness.events import Event, Info, SessionStart, Usage, UsageDelta, Warning
+from harness.events import Event, Info, ModelCall, SessionStart, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
 from harness.log.run_tree import RunTree
 from harness.log.store import Metadata
@@ -36,6 +37,7 @@ WORDS = (
     "usage_cumulative",
     "new_session",
     "session_id",
+    "ModelCall",
 )
 """Lines of a log without any of these say nothing about usage."""
 
@@ -124,9 +126,16 @@ class AccountedRun(msgspec.Struct, kw_only=True):
     deltas: list[AccountedDelta]
     is_cumulative: bool = False
     is_over: bool = False
+    has_gateway: bool = False
+    """Its calls went through one, which has counted them."""
     cwd: str = ""
     outcome: str = ""
     """How it ended; empty as long as it has not."""
+
+    @property
+    def states_session(self) -> bool:
+        """Whether its usage is the total of its whole session."""
+        return self.is_cumulative and not self.has_gateway
 
     @property
     def session(self) -> tuple[str, str]:
@@ -162,7 +171,11 @@ class Account(msgspec.Struct, kw_only=True):
         self.next_seq = max(self.next_seq, event.seq + 1)
         current = self._current(tree)
         begins = tree.began and not run.depth
-        if current is None and not tree.began and not isinstance(event, Info | Warning | UsageDelta):
+        if (
+            current is None
+            and not tree.began
+            and not isinstance(event, Info | Warning | UsageDelta | ModelCall)
+        ):
             return  # before any run
         if current is None or (begins and (current.is_over or run.id != current.run_id)):
             current = _begun(metadata, event)
@@ -211,7 +224,7 @@ class Ledger:
         calls: dict[tuple[str, str, str], Usage] = {}
         charges: list[Charge] = []
         for invocation in sorted(self._invocations, key=lambda one: one.started_ms):
-            is_alone = runs[invocation.session] == 1 and not invocation.is_cumulative
+            is_alone = runs[invocation.session] == 1 and not invocation.states_session
             deltas = invocation.deltas if is_alone else self._settled(invocation, seen_usage, calls)
             charges += _charged(invocation, [one for one in deltas if one.at_ms >= since_ms], prices, day_of)
         return charges
@@ -236,11 +249,12 @@ class Ledger:
         """What a run adds to those before it."""
         before = seen_usage.get(invocation.session)
         deltas = invocation.deltas
-        if invocation.is_cumulative and before is not None and _includes(_sum(deltas), before):
+        if invocation.states_session and before is not None and _includes(_sum(deltas), before):
             deltas = list(_beyond(deltas, before))
-        elif invocation.is_cumulative:
+        elif invocation.states_session:
             self.unsettled.append(invocation.log_id)
-        deltas = list(_once(invocation.session, deltas, calls))
+        if not invocation.has_gateway:
+            deltas = list(_once(invocation.session, deltas, calls))
         if deltas:
             seen_usage[invocation.session] = (before or Usage()).plus(_sum(deltas))
         return deltas
@@ -342,6 +356,8 @@ def _note(invocation: AccountedRun, event: Event) -> None:
             else:
                 invocation.names[run_id] = event.name or run_id
             invocation.models[run_id] = model or invocation.models.get(run_id, "")
+        case ModelCall():
+            invocation.has_gateway = True
         case Warning(code="usage_cumulative"):
             invocation.is_cumulative = True
         case _:

@@ -23,7 +23,7 @@ from harness.log.store import Metadata, Query, Store, read_all
 from harness.log.stores.files import FileStore
 from harness.usage.ledger import WORDS, Account, Ledger
 
-_KEPT_AS = "account 3"
+_KEPT_AS = "account 4"
 """Another number when an account has another form, or is made by other rules."""
 _SAVED_AT_ONCE = 500
 _MANY = 50
@@ -178,7 +178,7 @@ def _day_of_quarter(number: int) -> str:
 
 
 def _has_total(account: Account) -> bool:
-    return any(one.is_cumulative for one in account.invocations)
+    return any(one.states_session for one in account.invocations)
 
 
 def _decoded(snapshot: bytes | None) -> Account | None:

@@ -299,7 +299,7 @@ def _fuller(
     ours_count = sum(_tokens(one.usage) for one in group.ours)
     their_count = sum(_tokens(row.usage) for row, _owner in theirs)
     deltas = [delta for one in group.ours for delta in one.deltas]
-    is_of_session = any(one.is_cumulative for one in group.ours) or (
+    is_of_session = any(one.states_session for one in group.ours) or (
         0 < unclaimed == ours_count - their_count and not any(delta.call_id for delta in deltas)
     )
     if not their_count or (their_count <= ours_count and not is_of_session):
