@@ -394,13 +394,18 @@ echo push | xargs git|xargs -a f git|xargs -I{} git {} <<< push|parallel git :::
 alias g=git; g push|git -c alias.p=push p|git config alias.p push && git p|cp /usr/bin/git x; ./x push|ln -s /usr/bin/git x
 git-push|/usr/lib/git-core/git-push|vim -c '!git push' -c q|sed '1e git push' f
 perl -e 'system "git", "push"'|python3 -c 'import os; os.system("git "+"push")'|node -e "x('git', ['push'])"|ruby -e 'exec %w[git push][0], "push"'
-awk 'BEGIN { c = "git"; system(c " push") }'
+awk 'BEGIN { c = "git"; system(c " push") }'|python3 -c 'import os; os.system("gi"+"t pu"+"sh")'|perl -e 'exec "git","pu"."sh"'
+node -e "require('child_process').execSync(['git','pu'+'sh'].join(' '))"|awk 'BEGIN{system("git pu" "sh")}'|awk 'BEGIN{"git pu" "sh" | getline}'
+vim -es -c 'exe "!git pu"."sh"' -c q|sed 's/.*/git pu\\x73h/e' f|sed -e '1e git pu''sh' f|bash -c 'git pu''sh'|python3 -c 'getattr(o, "sys"+"tem")(x)'
+source <(printf 'git %s' push)|. /dev/stdin|source /proc/self/fd/0|=git push|cp $(which git) x && ./x push|ln -s `command -v git` x
 """
 ORDINARY = """
 npm test|for f in *.py; do echo $f; wc -l "$f"; done|echo $HOME|git log $x|git commit -m "fix: $x and push"|git stash push
 export A=$(git rev-parse HEAD)|find . -name "$x" -exec wc -l {} +|ls | xargs -n1 echo|docker push x|"$VENV/bin/python" x.py
 [ -n "$X" ] && echo yes|if ! grep -q x f; then echo no; fi|cat .git/config|which git|apt install git|make -j$(nproc)
 python3 -c "print('pushed')"|python3 tools/git.py push|awk '{print $1}' push|node git.js|env FOO=$BAR npm test|while read l; do echo "$l"; done < f|git diff HEAD~1 -- src/*.py|bash scripts/x.sh|rm -f *.o|npm run push
+python3 -c "import json,sys; print(json.load(sys.stdin)['x'])"|sed -i 's/a/e/g' f|sed -n -e 2p f|perl -pe 's/a/b/' f|node -e "console.log(1)"
+source .venv/bin/activate && pytest|. ./env.sh|cp $(which ls) x|awk -F: '{print $1}' f|echo "it's" 'git'
 """
 
 

@@ -297,6 +297,9 @@ def test_what_shows_names_or_one_file_is_not_asked_about(
         "tar -Csecrets -c .",
         "docker run -v ./secrets:/x y",
         "docker run --mount type=bind,src=secrets,dst=/x y",
+        "jar cf x.jar .",
+        "mount --bind . /tmp/x",
+        "mksquashfs . x.img",
     ],
 )
 def test_what_moves_or_packs_a_folder_with_something_denied_is_asked_about(

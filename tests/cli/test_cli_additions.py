@@ -147,6 +147,18 @@ def test_checks_are_shown_after_a_change(cli: CliMachine) -> None:
     assert output(cli, "write").endswith("[found after this change]\n1:bad")
 
 
+def test_no_check_runs_for_a_change_that_is_not_allowed(cli: CliMachine) -> None:
+    """A linter loads what the folder's settings name, so that a change which is only proposed must not start it."""
+    put(cli.home / ".config/harness/config.toml", '[checks."*.txt"]\ncommand = ": > ran"\n')
+    put(cli.project / "a.txt", "as it was\n")
+    write = call("write", filePath="a.txt", content="bad\n")
+    model = script(cli, call("read", filePath="a.txt"), write, "Done.")
+    run(cli, model, "go", "--permissions", "ask", "--on-ask", "deny")
+    assert [event["by"] for event in events(cli, "RelayReply")] == ["policy"]
+    assert (cli.project / "a.txt").read_text() == "as it was\n"
+    assert not (cli.project / "ran").exists()
+
+
 def test_another_model_answers_where_the_first_does_not(cli: CliMachine) -> None:
     other = cli.root / "other.json"
     other.write_text('{"responses": [{"events": [{"type": "text", "content": "Here I am."}]}]}')

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.clients.acp.questions import question_of
 from harness.clients.mcp.agent_runs import form_of
-from harness.events import Relay, RelayCall
+from harness.events import Event, Relay, RelayCall, SessionStart
+from harness.folds.run_events.translation import WireTranslation
+from harness.folds.session.encoding import to_wire
+from harness.folds.session.lifecycle import approval_required
+from harness.folds.standards.agui import AgUiFold
+from harness.folds.standards.openai import ResponseFold
 
 LONG = "touch x # " + "harmless words " * 3000 + "\necho HIDDEN-PART"
 
@@ -54,3 +61,22 @@ def test_a_form_shows_every_call_of_a_question_whole() -> None:
     message = form_of(relay("ls", LONG, question="List files"))["params"]["message"]
     assert "HIDDEN-PART" in message
     assert "List files" in message
+
+
+@pytest.mark.parametrize("client", ["class", "run events", "AG-UI", "Responses"])
+def test_a_client_that_is_a_program_gets_every_call_of_a_question(client: str) -> None:
+    """A function that allows `ls` must not have allowed what came with it."""
+    asked = replace(relay("ls", LONG), run_id="r1")
+    log: list[Event] = [SessionStart(run_id="r1", agent="droid"), asked]
+    run_events, agui, responses = WireTranslation(), AgUiFold(), ResponseFold("m")
+    told: dict[str, Callable[[], object]] = {
+        "class": lambda: to_wire(approval_required(asked)),
+        "run events": lambda: [run_events.feed(event) for event in log],
+        "AG-UI": lambda: [*map(agui.feed, log), agui.finish()],
+        "Responses": lambda: [*map(responses.feed, log), responses.finish()],
+    }
+    assert "HIDDEN-PART" in str(told[client]())
+
+
+def test_a_question_for_one_call_is_written_as_before() -> None:
+    assert approval_required(relay("ls")).calls is None

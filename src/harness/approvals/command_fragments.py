@@ -59,12 +59,17 @@ def with_whole_words(line: str) -> str:
     return _QUOTED.sub(lambda part: _BREAKS_A_WORD.sub("_", part[1] or part[2] or part[3] or ""), text)
 
 
+_WITHIN_A_WORD = re.compile(r"(?<=\w)['\"\\]+(?=\w)|['\"]{2}")
+"""`p""ush`, also in a text that is quoted as a whole."""
+
+
 def fragments_of(line: str) -> Iterator[str]:
     """Everything in a line that could be a command, in each way it may be meant; first the line itself."""
     yield line
     unquoted = _BLANK_IN_DISGUISE.sub(" ", _QUOTING.sub("", line))
     for text, between in (
         (line, BETWEEN_ALSO_QUOTED_COMMANDS),
+        (_WITHIN_A_WORD.sub("", line), BETWEEN_ALSO_QUOTED_COMMANDS),
         (unquoted, BETWEEN_COMMANDS),
         (with_whole_words(line), BETWEEN_COMMANDS),
     ):

@@ -19,8 +19,8 @@ from harness.approvals.rules import Rule, is_path_of, matched, parts_of
 from harness.approvals.work_folder import WorkFolder
 
 _READ_BELOW = names(
-    "7z 7za 7zz ack ag bzip2 chmod chown cp cpio diff ditto docker egrep fgrep grep gzip install ln mv pax podman rar rclone rg rm"
-    " rsync scp sftp tar xz zip zstd"
+    "7z 7za 7zz ack ag ar asar bindfs bsdtar bzip2 chmod chown cp cpio diff ditto docker egrep fgrep genisoimage grep gtar"
+    " gzip install jar ln mkisofs mksquashfs mount mv pax podman rar rclone rg rm rsync scp sftp tar xz zip zstd"
 )
 """Programs that read or change every file below a folder, or give the folder another name."""
 _WITHOUT_A_FOLDER = names("ack ag rg")

@@ -34,9 +34,19 @@ _UNKNOWN = re.compile(
 )
 """Parts of a word that are not known before it runs."""
 _HAS_A_PROGRAM = re.compile(
-    r"<<|\s--?\w*[cefErp](?:\s|=|$)|\s--(?:eval|print|expr(?:ession)?)|\s-(?:\s|$)|\{"
+    r"<<|\s--?\w*[cefErp](?:\s|=|$)|\s--(?:eval|print|expr(?:ession)?)|\s-(?:\s|$)|\{|\bsed\s"
 )
-"""Where the text of a program may stand: after an option, on the input, in braces (`awk '{ … }'`)."""
+"""Where the text of a program may stand: after an option, on the input, in braces (`awk '{ … }'`), as the first word of sed."""
+_STARTS_SOMETHING = re.compile(
+    r"system|popen|subprocess|spawn|exec|child_process|\bCommand\b|shell|\bpty\b|\bqx\b|`|\|\s*(?:getline|\")"
+    r"|__|\beval\b|getattr|importlib|\bexe\b|(?<=[\s'\"\d$/;{])e(?=[\s'\";}]|$)",
+    re.IGNORECASE,
+)
+"""In the text of a program: words of many languages by which it starts another one, or gets at a function by its name. The
+last is the `e` of sed."""
+_WHERE = re.compile(r"(?:\$\(|`)\s*(?:which|whence|where|whereis|command|type|readlink|realpath)\s([^()`]*)")
+"""What gives the file of a program."""
+_READS_COMMANDS = frozenset({".", "source"})
 _BUILDERS = names("gmake make ninja")
 _NUMBER = re.compile(r"[\d.]+[smhd]?")
 
@@ -47,7 +57,7 @@ def could_run(line: str, wanted: Sequence[str]) -> bool:
     plainly = (part.split() for part in BETWEEN_COMMANDS.split(whole))
     if any(_could_come_to(words, wanted) for words in plainly if words):
         return True
-    if _is_put_together(line, wanted):
+    if _is_put_together(line, wanted) or _finds_the_program(line, wanted[0]):
         return True
     # A text in quotes is often no command, but one that begins as it would is enough.
     quoted = (part.split() for part in BETWEEN_ALSO_QUOTED_COMMANDS.split(line))
@@ -55,12 +65,26 @@ def could_run(line: str, wanted: Sequence[str]) -> bool:
 
 
 def _is_put_together(line: str, wanted: Sequence[str]) -> bool:
-    """Whether a program that stands in the line as text has the words, however it joins them: `system "git", "push"`."""
+    """Whether a program that stands in the line as text has the words, however it joins them (`system "git", "push"`), or
+    starts something that is not seen (`system("gi" + …)`).
+    """
     if _HAS_A_PROGRAM.search(line) is None:
         return False
     runners = {_name(word) for word in re.split(r"[\s;&|()'\"<>]+", line)}
+    if runners & RUNS_TEXTS and _STARTS_SOMETHING.search(line):
+        return True
     return bool(runners & (RUNS_TEXTS | _BUILDERS)) and all(
         re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line, re.IGNORECASE) for word in wanted
+    )
+
+
+def _finds_the_program(line: str, program: str) -> bool:
+    """Whether another command gets the program's file: `cp $(which git) x`."""
+    return any(
+        _could_be(word, program)
+        for found in _WHERE.finditer(line)
+        for word in found[1].split()
+        if not word.startswith("-")
     )
 
 
@@ -72,11 +96,18 @@ def _could_come_to(words: list[str], wanted: Sequence[str]) -> bool:
         has_script = any(not word.startswith("-") or "c" in word for word in words[start + 1 :])
         if name in _SHELLS and not has_script:
             return True  # its commands come from elsewhere
+        if words[start] in _READS_COMMANDS and not _is_a_file(words[start + 1 :]):
+            return True  # so do these
         if name == "-".join(wanted[:2]) and len(wanted) > 1:
             return True  # git-push
         if _UNKNOWN.search(words[start]) and _unknown_could_be(words, start, wanted):
             return True
     return False
+
+
+def _is_a_file(operands: Sequence[str]) -> bool:
+    """Whether a shell is given commands that are in a file: that is a script, in which nothing can be seen."""
+    return bool(operands) and not operands[0].startswith(("/dev/", "/proc/", "$"))
 
 
 def _unknown_could_be(words: list[str], start: int, wanted: Sequence[str]) -> bool:
@@ -93,7 +124,7 @@ def _has_it_somewhere(words: list[str], wanted: Sequence[str]) -> bool:
     """The program by its name, at any place: whatever stands before it may run it."""
     is_open = any(_name(word) in _APPENDS for word in words)
     for start, word in enumerate(words):
-        if _UNKNOWN.search(word) or not _could_be(word.lstrip("!+"), wanted[0]):
+        if _UNKNOWN.search(word) or not _could_be(word.lstrip("!+="), wanted[0]):
             continue
         if start and len(wanted) == 1 and "/" not in word and not _is_run_by(words[:start]):
             continue  # one word may stand anywhere

@@ -168,10 +168,17 @@ def _further_call(relay: Relay, call: RelayCall) -> Relay:
 
 def calls_data(relay: Relay) -> list[dict[str, Any]]:
     """The calls that a question stands for besides the first."""
-    return [
-        {"toolName": one.tool_name, "input": one.input, "category": one.category, "why": one.why}
-        for one in calls_of(relay)[1:]
-    ]
+    return [_call_data(one) for one in calls_of(relay)[1:]]
+
+
+def every_call(relay: Relay) -> list[dict[str, Any]] | None:
+    """All calls that one answer is for; None where it is for the one call that a question states in any case."""
+    calls = calls_of(relay)
+    return [_call_data(one) for one in calls] if len(calls) > 1 else None
+
+
+def _call_data(call: Relay) -> dict[str, Any]:
+    return {"toolName": call.tool_name, "input": call.input, "category": call.category, "why": call.why}
 
 
 def choices_data(relay: Relay) -> list[dict[str, Any]] | None:

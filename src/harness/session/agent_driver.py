@@ -309,6 +309,7 @@ class NativeDriver:
             before_step=session.hooks.before_step,
             before_work=self._before_work,
             before_call=around.before_call if around is not None else None,
+            before_run=around.before_run if around is not None else None,
             after_call=around.after_call if around is not None else None,
             after_answer=session.hooks.after_answer,
             schema=None if wanted is None or final else wanted.shape.schema,

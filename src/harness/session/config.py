@@ -65,8 +65,8 @@ class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
     fallback_models: tuple[str, ...] = ()
     """Models that are asked, one after the other, where its own gives no answer."""
     around: Any = None
-    """Asked before and after each call: given the environment of commands, it returns what has `before_call` and
-    `after_call` of `AgentOptions`."""
+    """Asked before and after each call: given the environment of commands, it returns what has `before_call`, `before_run`
+    and `after_call` of `AgentOptions`, or some of them."""
     goal: Any = None
     """A `GoalOptions`: judge, budget and prompt for the objectives of its threads."""
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.approvals.call import ProposedCall
 from harness.contracts.model import Call
 from harness.contracts.tool import ToolOutput
 from harness.events.operation import Write
@@ -21,12 +19,9 @@ FOUND = "\n[found after this change]\n"
 def change(runner: CheckRunner, path: Path, text: str, tool: str = "write") -> str:
     """What is added to the result of a call that writes it."""
 
-    def propose(arguments: dict[str, Any]) -> ProposedCall:
-        return ProposedCall(tool=tool, input=arguments, paths=(arguments["filePath"],))
-
     async def carry_out() -> ToolOutput:
         call = Call("1", tool, {"filePath": str(path)})
-        assert await runner.before_call(call, propose) is None
+        await runner.before_run(call, [Write(path=str(path))])
         await asyncio.to_thread(path.write_text, text)
         return await runner.after_call(call, ToolOutput(text="ok", operations=[Write(path=str(path))]))
 
@@ -82,6 +77,11 @@ def test_a_check_that_is_not_there_is_said_once(tmp_path: Path) -> None:
         == f"{FOUND}the check no-such-linter cannot be run, and is left out from now on"
     )
     assert change(checks, path, "y") == ""
+
+
+def test_the_name_of_a_file_is_no_option_of_a_check(tmp_path: Path) -> None:
+    checks = runner(tmp_path, FileCheck("*", "printf '%s' {files}; exit 1"))
+    assert change(checks, tmp_path / "--config=x.txt", "x") == f"{FOUND}./--config=x.txt"
 
 
 def test_many_lines_are_cut(tmp_path: Path) -> None:

@@ -108,6 +108,8 @@ class RelayEvent(WireEvent, frozen=True, kw_only=True):
     options: list[dict[str, Any]] | None = None
     """The possible answers to an approval, each with what it grants."""
     preview: list[dict[str, Any]] | None = None
+    calls: list[dict[str, Any]] | None = None
+    """Where one answer is for several calls: all of them."""
     subagent: str = ""
 
 

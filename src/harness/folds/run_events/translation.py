@@ -46,7 +46,7 @@ from harness.folds.run_events.events import (
     requested_calls,
     user_content,
 )
-from harness.formatting.approval import choices_data, preview_data
+from harness.formatting.approval import choices_data, every_call, preview_data
 from harness.log.run_tree import RunNode as LogRun
 from harness.log.run_tree import RunTree
 
@@ -321,6 +321,7 @@ class WireTranslation:
             params=question_of(event),
             options=choices_data(event),
             preview=preview_data(event),
+            calls=every_call(event),
             subagent=event.subagent,
         )
         return (relay,)

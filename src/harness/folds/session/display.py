@@ -324,7 +324,7 @@ def approval_shown(event: wire.ToolApprovalRequiredEvent) -> PendingApproval:
     """The display state's entry for an approval."""
     more = {
         name: value
-        for name in ("options", "category", "preview", "agent_type", "parent_tool_call_id")
+        for name in ("options", "category", "preview", "calls", "agent_type", "parent_tool_call_id")
         if (value := getattr(event, name)) is not None
     }
     return PendingApproval(

@@ -61,6 +61,7 @@ class PendingApproval(_Entry, kw_only=True):
     options: Any = UNSET
     category: str | UnsetType = UNSET
     preview: Any = UNSET
+    calls: Any = UNSET
     agent_type: str | UnsetType = UNSET
     parent_tool_call_id: str | UnsetType = UNSET
 

@@ -38,7 +38,7 @@ from harness.folds.session.display_state import PendingApproval
 from harness.folds.session.events import HarnessEvent
 from harness.folds.session.runs import ChildRun, OpenCall, TopRun
 from harness.folds.session.usage import NOTHING_USED, TokenUsage
-from harness.formatting.approval import choices_data, preview_data
+from harness.formatting.approval import choices_data, every_call, preview_data
 from harness.log.run_tree import REPL_TOOL, RunNode, RunTree
 
 # Child runs and forks, shown as the sub-agents of the calls that started them.
@@ -299,6 +299,7 @@ def approval_required(relay: Relay) -> wire.ToolApprovalRequiredEvent:
         options=choices_data(relay),
         category=relay.category or None,
         preview=preview_data(relay),
+        calls=every_call(relay),
         **_asker(relay),
     )
 

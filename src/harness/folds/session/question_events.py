@@ -61,6 +61,8 @@ class ToolApprovalRequiredEvent(_Question, frozen=True, kw_only=True):
     category: str | None = None
     preview: list[dict[str, Any]] | None = None
     """The changes to files, each `{path, change, added, removed, diff, hiddenLines}`."""
+    calls: list[dict[str, Any]] | None = None
+    """Where one answer is for several calls: all of them, each `{toolName, input, category, why}`."""
     agent_type: str | None = None
     """The sub-agent that asks."""
     parent_tool_call_id: str | None = None

@@ -41,6 +41,7 @@ from harness.events import (
     Warning,
 )
 from harness.folds.standards import vocabulary
+from harness.formatting.approval import every_call
 from harness.formatting.json_text import compact
 from harness.log.run_tree import RunNode, RunTree
 
@@ -559,4 +560,5 @@ def _schema(event: Relay) -> Wire:
 
 def _about_question(event: Relay) -> Wire:
     fields = ("tool_name", "input", "choices", "preview", "options", "why", "payload", "subagent")
-    return vocabulary.without_nothing({field: msgspec.to_builtins(getattr(event, field)) for field in fields})
+    about = {field: msgspec.to_builtins(getattr(event, field)) for field in fields}
+    return vocabulary.without_nothing({**about, "calls": every_call(event)})

@@ -26,6 +26,7 @@ from harness.events import (
     UsageDelta,
 )
 from harness.folds.standards import vocabulary
+from harness.formatting.approval import every_call
 from harness.formatting.json_text import compact
 from harness.log.run_tree import RunNode, RunTree
 
@@ -397,12 +398,13 @@ class ResponseFold:
     def _ask(self, relay: Relay, out: list[Wire]) -> None:
         self._close(out)
         if relay.kind in {"permission", "plan"}:
-            name = relay.tool_name or relay.kind
+            calls = every_call(relay)
+            name = f"{len(calls)} calls" if calls else relay.tool_name or relay.kind
             item = {
                 "type": "mcp_approval_request",
                 "id": f"{APPROVAL}{relay.id}",
                 "name": f"{relay.subagent}: {name}" if relay.subagent else name,
-                "arguments": compact(relay.input),
+                "arguments": compact(calls or relay.input),
                 "server_label": _LABEL,
             }
             self._add(item, out)

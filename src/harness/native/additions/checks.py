@@ -17,7 +17,7 @@ import shlex
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from harness.approvals.call import ProposedCall
 from harness.config import load
 from harness.contracts.model import Call
 from harness.contracts.tool import ToolFailure, ToolOutput
+from harness.events import Operation
 from harness.events.operation import Write
 from harness.process.child import OutputChunk
 from harness.process.invocation import Invocation
@@ -60,7 +61,9 @@ def checks_of(cwd: str) -> tuple[FileCheck, ...]:
 
 
 class CheckRunner:
-    """`before_call` and `after_call` of the options of a run."""
+    """`before_run` and `after_call` of the options of a run. A check is a command: nothing runs for a call that is not
+    allowed.
+    """
 
     def __init__(self, checks: Sequence[FileCheck], cwd: str, env: Callable[[], Mapping[str, str]]) -> None:
         self._checks = tuple(checks)
@@ -73,19 +76,17 @@ class CheckRunner:
         self._given_up: set[str] = set()
         """Commands that took too long, or could not be run."""
 
-    async def before_call(
-        self, call: Call, propose: Callable[[dict[str, Any]], ProposedCall]
-    ) -> Call | str | None:
+    async def before_run(self, call: Call, operations: Sequence[Operation]) -> None:
         """Look at what is about to be changed, the first time."""
-        if call.name in EDITING and isinstance(call.input, dict):
-            for path in self._below(propose(call.input).paths):
-                if path not in self._broken:
-                    self._broken[path] = bool(await asyncio.to_thread(_syntax_error, self._at(path)))
-                for check in self._checks_of(path):
-                    if (check.command, path) not in self._before:
-                        output = await self._said(check, [path]) if self._is_there(path) else []
-                        self._before[check.command, path] = Counter(map(_without_numbers, output))
-        return None
+        if call.name not in EDITING:
+            return
+        for path in self._below(one.path for one in operations if isinstance(one, Write)):
+            if path not in self._broken:
+                self._broken[path] = bool(await asyncio.to_thread(_syntax_error, self._at(path)))
+            for check in self._checks_of(path):
+                if (check.command, path) not in self._before:
+                    output = await self._said(check, [path]) if self._is_there(path) else []
+                    self._before[check.command, path] = Counter(map(_without_numbers, output))
 
     async def after_call(self, call: Call, output: ToolOutput) -> ToolOutput:
         if call.name not in EDITING or not output.success:
@@ -118,7 +119,8 @@ class CheckRunner:
         """What it prints when it fails; nothing of one that cannot be run, or takes too long: it is not run again."""
         if check.command in self._given_up:
             return []
-        files = " ".join(map(shlex.quote, paths))
+        # A file called `--config=x` is no option.
+        files = " ".join(shlex.quote(f"./{path}" if path.startswith("-") else path) for path in paths)
         invocation = Invocation(
             ("/bin/sh", "-c", check.command.replace("{files}", files)), self._env(), self._cwd
         )
@@ -164,16 +166,24 @@ class AroundCalls:
     def __init__(self, parts: Sequence[Any]) -> None:
         self._parts = [part for part in parts if part is not None]
 
+    def _each(self, name: str) -> list[Callable[..., Awaitable[Any]]]:
+        """Not every part is asked at every place."""
+        return [getattr(part, name) for part in self._parts if hasattr(part, name)]
+
     async def before_call(
         self, call: Call, propose: Callable[[dict[str, Any]], ProposedCall]
     ) -> Call | str | None:
         changed = call
-        for part in self._parts:
-            verdict = await part.before_call(changed, propose)
+        for before_call in self._each("before_call"):
+            verdict = await before_call(changed, propose)
             if isinstance(verdict, str):
                 return verdict
             changed = verdict or changed
         return None if changed is call else changed
+
+    async def before_run(self, call: Call, operations: Sequence[Operation]) -> None:
+        for before_run in self._each("before_run"):
+            await before_run(call, operations)
 
     async def after_call(self, call: Call, output: ToolOutput) -> ToolOutput:
         for part in self._parts:

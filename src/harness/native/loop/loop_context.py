@@ -15,7 +15,7 @@ from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool, ToolOutput
 from harness.contracts.worker import BeforeWork
 from harness.conversation.turns import StepContext
-from harness.events import Error, Outcome, Relay, RelayReply, Signal, Usage
+from harness.events import Error, Operation, Outcome, Relay, RelayReply, Signal, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.redact.withheld import withheld_from_tools
@@ -180,6 +180,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     The function says what the call means with these arguments."""
     before_work: BeforeWork | None = None
     """Told what calls that are allowed mean, just before they run."""
+    before_run: Callable[[Call, Sequence[Operation]], Awaitable[None]] | None = None
+    """Told what a call means that is allowed, right before it runs."""
     after_call: Callable[[Call, ToolOutput], Awaitable[ToolOutput]] | None = None
     """Given what a call gave; gives what the model and the log get."""
     schema: dict[str, Any] | None = None

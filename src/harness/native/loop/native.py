@@ -79,7 +79,12 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
         for note in additions.notes:
             put(Info(message=note, code="additions"))
         around = around_calls(additions.hooks, launch.request.cwd, lambda: context.env)
-        options = replace(options, before_call=around.before_call, after_call=around.after_call)
+        options = replace(
+            options,
+            before_call=around.before_call,
+            before_run=around.before_run,
+            after_call=around.after_call,
+        )
         if not launch.request.system_prompt:
             options = replace(options, lasting_prompt=_own_prompt(launch, options, hub.clock(), put))
 

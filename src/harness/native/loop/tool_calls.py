@@ -436,6 +436,8 @@ class ToolExecutor:
         if (reason := self._denial(admitted)) is not None:
             self._channel.put(RelayReply(id=admitted.call_id, approved=False, by="policy", reason=reason))
             return self._end(admitted.call, admitted.call_id, self._options.refusal(reason))
+        if self._options.before_run is not None:
+            await self._options.before_run(admitted.call, _operations(admitted.tool, admitted.arguments))
         try:
             output = await admitted.tool.run(admitted.arguments, context)
             if not isinstance(output, ToolOutput):

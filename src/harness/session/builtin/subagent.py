@@ -176,6 +176,7 @@ class SubagentTool(Tool):
             stop_when=definition.stop_when,
             gate=mine.gate,
             before_call=mine.before_call,
+            before_run=mine.before_run,
             after_call=mine.after_call,
             relay_deadline_s=mine.relay_deadline_s,
             tool_deadline_s=mine.tool_deadline_s,
