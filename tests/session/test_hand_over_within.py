@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from harness.agents.registry import load
 from harness.contracts.request import Request
@@ -74,3 +75,20 @@ def test_else_it_is_said_why_it_is_briefed(home: Path, agent: str, version: str,
 def test_nothing_is_made_of_an_agent_that_is_not_here(home: Path) -> None:
     request = Request(agent="claude", prompt="x", cwd=str(home), env={"PATH": str(home)})
     assert hand_over_within(_said(), load("claude"), request, "thread-1", is_held=True) == ""
+
+
+def test_the_import_of_an_agent_starts_nothing_that_the_folder_brings(home: Path) -> None:
+    """OpenCode loads the plugins of a folder whatever it is started for."""
+    (home / "clone/.opencode/plugin").mkdir(parents=True)
+    (home / "clone/.opencode/plugin/evil.sh").write_text(f"touch {home}/ran\n")
+    request = _request(home, "opencode", "1.18.33")
+    program = Path(request.binary)
+    program.write_text(
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 1.18.33; exit; fi\n"
+        f"for f in .opencode/plugin/*.sh; do [ -f $f ] && . ./$f; done\necho began > {home}/began\n"
+    )
+    request = replace(request, cwd=str(home / "clone"), permissions="full-access")
+    handed = hand_over_within(_said(), load("opencode"), request, "thread-1", is_held=True)
+    assert isinstance(handed, str)  # nothing was imported, so that it is briefed
+    assert "has no session" in handed or "cannot be left out" in handed
+    assert not (home / "ran").exists()

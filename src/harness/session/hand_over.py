@@ -29,6 +29,7 @@ from harness.histories.handover.delivery import HandoverFailed, HandoverFolder, 
 from harness.histories.handover.registry import load as load_writer
 from harness.log.redact.redactor import secrets_in
 from harness.process.version_probe import parse_version, probe_version
+from harness.runs.folder_trust import decide_use
 from harness.runs.launch import find_binary
 from harness.session.briefing import conversation_briefing
 from harness.workspace.git_calls import GitCalls, GitFailed
@@ -112,13 +113,27 @@ def carry_out(planned: HandoverPlan, folder: HandoverFolder, target: Target, req
     failure = ""
     if planned.form == "native" and planned.writer is not None:
         try:
+            target = _without_settings(planned, target, request)
             made = folder.deliver(planned.writer, with_origin(planned.conversation), target)
-        except HandoverFailed as error:
+        except (HandoverFailed, UsageError) as error:
             failure = error.message
         else:
             return HandedOver(form="native", request=planned.writer.resumed(request, made), session=made)
     text, _dropped = conversation_briefing(planned.conversation)
     return HandedOver(form="briefing", request=replace(request, briefing=text), failure=failure)
+
+
+def _without_settings(planned: HandoverPlan, target: Target, request: Request) -> Target:
+    """The agent's own import starts what a folder brings, as a run would: without trust it is left out, whatever the run may
+    do. Raises UsageError where it cannot be.
+    """
+    if planned.writer is None or not planned.writer.importing:
+        return target
+    held = replace(request, permissions="read-only")
+    use = decide_use(planned.agent, held, target.cwd, target.home.environment)
+    if use.settings != "none":
+        return target
+    return replace(target, env={**planned.agent.without_settings, **use.git}, wall=use.wall)
 
 
 def hand_over_within(

@@ -49,7 +49,7 @@ from harness.log.private_files import (
 )
 from harness.log.redact.redactor import redact_text
 from harness.process.child import Child
-from harness.process.invocation import Invocation
+from harness.process.invocation import Enclosure, Invocation
 from harness.system import exact_json
 
 _SHOWN = 80
@@ -184,6 +184,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The program of the agent."""
     version: str = ""
     model: str = ""
+    env: Mapping[str, str] = {}
+    """Variables for the agent's own import, beside those of the home."""
+    wall: Enclosure | None = None
+    """Around that import, where the folder has settings that nobody trusts."""
 
 
 class HandoverFailed(HarnessError):
@@ -232,7 +236,7 @@ class HandoverFolder:
                 files_so_far.append(note)
             delivered = Delivered(session_id=place.session_id, file=files[0].path)
             if writer.importing:
-                delivered = _import(writer, delivered, place, target.binary)
+                delivered = _import(writer, delivered, place, target)
                 self._save(replace(manifest, session_id=delivered.session_id))
             _require_same(writer, conversation, place, delivered)
         except (OSError, HandoverFailed) as error:
@@ -335,11 +339,14 @@ def _is_changed(file: MadeFile) -> bool:
         return False
 
 
-def _import(writer: HandoverWriter, delivered: Delivered, place: HandoverPlace, binary: str) -> Delivered:
+def _import(
+    writer: HandoverWriter, delivered: Delivered, place: HandoverPlace, target: Target
+) -> Delivered:
     """By the agent's own program, in the directory of the conversation."""
     args = [argument.replace("{file}", delivered.file) for argument in writer.importing]
-    env = {**place.home.environment, "HOME": place.home.directory, "PWD": place.cwd}
-    code, output = _run((binary, *args), env, place.cwd)
+    env = {**place.home.environment, "HOME": place.home.directory, "PWD": place.cwd, **target.env}
+    invocation = Invocation(argv=(target.binary, *args), env=env, cwd=place.cwd, wall=target.wall)
+    code, output = _run(invocation)
     if code != 0:
         raise HandoverFailed(f"{writer.agent} has not imported the session: {_last(output)}")
     if not writer.imported_id:
@@ -350,10 +357,10 @@ def _import(writer: HandoverWriter, delivered: Delivered, place: HandoverPlace, 
     return replace(delivered, session_id=match[1])
 
 
-def _run(argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> tuple[int | None, str]:
+def _run(invocation: Invocation) -> tuple[int | None, str]:
     ends_s = time.monotonic() + _IMPORT_S
     output = b""
-    with Child(Invocation(argv=argv, env=env, cwd=cwd)) as child:
+    with Child(invocation) as child:
         while child.exit is None:
             if time.monotonic() > ends_s:
                 child.kill()
