@@ -113,6 +113,32 @@ def test_a_question_for_several_calls_that_shows_one_says_so() -> None:
     assert "several calls" in call.doubt
 
 
+@pytest.mark.parametrize(
+    ("agent", "called"),
+    [
+        ("copilot", {"rawInput": {"command": "touch x"}}),
+        ("copilot", {"rawInput": {"plan": "1. Look.", "command": "touch x"}}),
+        ("droid", {"rawInput": {"file_path": "~/.bashrc", "content": "x"}}),
+        ("qwen", {"_meta": {"toolName": "run_shell_command"}, "rawInput": {"plan": "1."}}),
+        ("qwen", {"_meta": {"toolName": "mcp__x__y"}, "rawInput": {"command": "touch x"}}),
+    ],
+)
+def test_a_call_that_claims_to_be_a_plan_is_asked_about_as_what_it_is(
+    agent: str, called: dict[str, Any]
+) -> None:
+    peer = peer_of(agent)
+    [call] = asked(peer, toolCallId="c1", title="Plan: only look", kind="switch_mode", **called)
+    assert call.input == called["rawInput"]
+
+
+def test_a_plan_that_comes_with_other_calls_is_no_question_about_a_plan_alone() -> None:
+    peer = peer_of("droid")
+    announce(peer, "run", title="Execute", rawInput={"command": "touch x"})
+    plan = {"kind": "switch_mode", "title": "Plan", "rawInput": {"plan": "1. Look."}}
+    calls = asked(peer, toolCallId="plan", **plan)
+    assert [call.input for call in calls] == [{"command": "touch x"}, {"plan": "1. Look."}]
+
+
 def test_refusals_end() -> None:
     peer = peer_of("copilot")
     prompts = 0

@@ -47,6 +47,7 @@ from harness.protocols.acp.questions import (
     form_answer,
     form_relay,
     is_for_several,
+    is_plan,
     own_words,
     permission_answer,
     permission_relay,
@@ -457,12 +458,14 @@ class AcpDriver(JsonRpcDriver):
         call.update(tool_call)
         call.content = content or call.content
         names = self.program.translator
-        relay = permission_relay(request.params, call, names, self._calls)
+        others = self._others(call_id) if self.program.asks_for_all else []
+        has_plan = is_plan(call, names.stated_name(tool_call, announced), names) and not others
+        relay = permission_relay(request.params, call, names, self._calls, is_plan=has_plan)
         if relay.kind != "permission":
             return [self._ask(request, relay)]
         calls = [self._asked_call(tool_call, announced, call)]
         if self.program.asks_for_all:
-            calls = [*self._others(call_id), *calls]
+            calls = [*others, *calls]
             if len(calls) == 1 and is_for_several(request.params):
                 calls = [replace(calls[0], doubt=_SEVERAL)]
         self._questioned.update(each.id for each in calls)

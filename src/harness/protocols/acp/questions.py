@@ -22,6 +22,7 @@ from harness.protocols.json_rpc import RpcRequest
 
 PLAN = "switch_mode"
 """The kind of a call that leaves the mode in which an agent only plans."""
+_OF_A_PLAN = frozenset({"plan", "title", "plan_path", "planPath", "planFilePath", "plan_filename"})
 CANCELLED: Record = {"outcome": {"outcome": "cancelled"}}
 _OWN_WORDS = "_custom"
 """How the key of a field ends that takes words of the user's own beside the options."""
@@ -58,15 +59,32 @@ def called_in(params: Record) -> Record:
     return record_of(params.get("toolCall")) or record_of(record_of(params.get("subject")).get("toolCall"))
 
 
+def is_plan(call: AcpCall, stated_name: str, names: type[AcpTranslator]) -> bool:
+    """Whether a question is about a plan and nothing else. The kind alone would make one of any call: the tool must be one
+    that only concerns the conversation, or the arguments those of a plan. `stated_name`: of the tool, where the agent says it.
+    """
+    if call.kind != PLAN:
+        return False
+    if stated_name in names.tools.tools:
+        return stated_name in names.tools.names_of("own")
+    arguments = record_of(call.input)
+    return bool(arguments or call.text) and arguments.keys() <= _OF_A_PLAN
+
+
 def permission_relay(
-    params: Record, call: AcpCall, names: type[AcpTranslator], calls: Mapping[str, AcpCall]
+    params: Record,
+    call: AcpCall,
+    names: type[AcpTranslator],
+    calls: Mapping[str, AcpCall],
+    *,
+    is_plan: bool = False,
 ) -> Relay:
     """`calls`: those that were announced and have not ended."""
     tool_call, name, tool_input = called_in(params), names.name_of(call), names.input_of(call)
     title = first_text(params, "title") or text_of(tool_call.get("title")) or call.title
     if title in ("", name):
         title = text_of_content(items_of(tool_call.get("content"))) or title
-    if call.kind == PLAN:
+    if is_plan:
         plan = text_of(record_of(tool_input).get("plan")) or call.text
         return Relay(id="", kind="plan", call_id=call.id, question=title, payload={"plan": plan})
     text = text_of(_option(params, "allow_once").get("name"))
