@@ -84,7 +84,7 @@ def test_the_import_of_an_agent_starts_nothing_that_the_folder_brings(home: Path
     request = _request(home, "opencode", "1.18.33")
     program = Path(request.binary)
     program.write_text(
-        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 1.18.33; exit; fi\n"
+        '#!/bin/sh\nif [ "$1" = --version ]; then echo 1.18.33; exit; fi\n'
         f"for f in .opencode/plugin/*.sh; do [ -f $f ] && . ./$f; done\necho began > {home}/began\n"
     )
     request = replace(request, cwd=str(home / "clone"), permissions="full-access")

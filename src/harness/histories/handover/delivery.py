@@ -339,9 +339,7 @@ def _is_changed(file: MadeFile) -> bool:
         return False
 
 
-def _import(
-    writer: HandoverWriter, delivered: Delivered, place: HandoverPlace, target: Target
-) -> Delivered:
+def _import(writer: HandoverWriter, delivered: Delivered, place: HandoverPlace, target: Target) -> Delivered:
     """By the agent's own program, in the directory of the conversation."""
     args = [argument.replace("{file}", delivered.file) for argument in writer.importing]
     env = {**place.home.environment, "HOME": place.home.directory, "PWD": place.cwd, **target.env}
