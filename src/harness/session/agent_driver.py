@@ -279,14 +279,13 @@ class NativeDriver:
         tools, more = tools_of(agent.tools, context), self._more_tools()
         wanted, around = session.runs.output, self._around_calls(agent)
         final = _final_answer(wanted, model, has_tools=bool(tools or more()))
-        tools = (*tools, *final)
         if self._is_toy(model.name):
-            tools, more = final, tuple
+            tools, more = (), tuple
         options = session.hooks.options = AgentOptions(
             model=model,
-            tools=tools,
+            tools=(*tools, *final),
             more_tools=more,
-            permissions=session.permissions.of(tools, is_main=True, more=more),
+            permissions=session.permissions.of((*tools, *final), is_main=True, more=more),
             lasting_prompt=await _lasting(agent),
             system_prompt=agent.instructions,
             news=news,

@@ -459,15 +459,14 @@ class AcpDriver(JsonRpcDriver):
         call.content = content or call.content
         names = self.program.translator
         others = self._others(call_id) if self.program.asks_for_all else []
-        has_plan = is_plan(call, names.stated_name(tool_call, announced), names) and not others
+        has_plan = not others and is_plan(call, names.stated_name(tool_call, announced), names)
         relay = permission_relay(request.params, call, names, self._calls, is_plan=has_plan)
         if relay.kind != "permission":
             return [self._ask(request, relay)]
-        calls = [self._asked_call(tool_call, announced, call)]
-        if self.program.asks_for_all:
-            calls = [*others, *calls]
-            if len(calls) == 1 and is_for_several(request.params):
-                calls = [replace(calls[0], doubt=_SEVERAL)]
+        asked = self._asked_call(tool_call, announced, call)
+        if self.program.asks_for_all and not others and is_for_several(request.params):
+            asked = replace(asked, doubt=_SEVERAL)
+        calls = [*others, asked]
         self._questioned.update(each.id for each in calls)
         return [self._ask(request, relay, *calls)]
 
@@ -476,13 +475,7 @@ class AcpDriver(JsonRpcDriver):
         names = self.program.translator
         name, has_input = names.stated_name(tool_call, announced), names.stated_input(tool_call)
         if not name:
-            return AskedCall(
-                tool=names.name_of(merged),
-                input=names.input_of(merged),
-                id=merged.id,
-                doubt=_NO_NAME,
-                is_guess=True,
-            )
+            return self._guessed(merged)
         doubt = "" if has_input is not None else _NO_ARGUMENTS
         return AskedCall(
             tool=name,
@@ -493,18 +486,16 @@ class AcpDriver(JsonRpcDriver):
 
     def _others(self, call_id: str) -> list[AskedCall]:
         """The calls that a question is for besides the one that it shows."""
-        names = self.program.translator
         return [
-            AskedCall(
-                tool=names.name_of(call),
-                input=names.input_of(call),
-                id=call.id,
-                doubt=_NO_NAME,
-                is_guess=True,
-            )
+            self._guessed(call)
             for call in self._calls.values()
             if call.id != call_id and call.id not in self._questioned
         ]
+
+    def _guessed(self, call: AcpCall) -> AskedCall:
+        names = self.program.translator
+        tool, given = names.name_of(call), names.input_of(call)
+        return AskedCall(tool=tool, input=given, id=call.id, doubt=_NO_NAME, is_guess=True)
 
     def _form(self, request: RpcRequest) -> Moves:
         native, relay = form_relay(request)
