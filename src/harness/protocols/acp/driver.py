@@ -463,10 +463,10 @@ class AcpDriver(JsonRpcDriver):
         relay = permission_relay(request.params, call, names, self._calls, is_plan=has_plan)
         if relay.kind != "permission":
             return [self._ask(request, relay)]
-        asked = self._asked_call(tool_call, announced, call)
+        last = self._asked_call(tool_call, announced, call)
         if self.program.asks_for_all and not others and is_for_several(request.params):
-            asked = replace(asked, doubt=_SEVERAL)
-        calls = [*others, asked]
+            last = replace(last, doubt=_SEVERAL)
+        calls = [*others, last]
         self._questioned.update(each.id for each in calls)
         return [self._ask(request, relay, *calls)]
 
@@ -494,8 +494,8 @@ class AcpDriver(JsonRpcDriver):
 
     def _guessed(self, call: AcpCall) -> AskedCall:
         names = self.program.translator
-        tool, given = names.name_of(call), names.input_of(call)
-        return AskedCall(tool=tool, input=given, id=call.id, doubt=_NO_NAME, is_guess=True)
+        tool, arguments = names.name_of(call), names.input_of(call)
+        return AskedCall(tool=tool, input=arguments, id=call.id, doubt=_NO_NAME, is_guess=True)
 
     def _form(self, request: RpcRequest) -> Moves:
         native, relay = form_relay(request)
