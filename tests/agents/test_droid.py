@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from agent_runs import end_of, of, play, recorded
 from harness.agents.droid.agent import AGENT, command
@@ -169,10 +172,52 @@ def test_no_skill_is_loaded_where_everything_is_to_be_asked_about() -> None:
     for permissions in asking:
         args = two_way.command(Request(agent="droid", prompt="x", permissions=permissions), (0, 225, 2)).args
         settings = json.loads(Path(args[args.index("--settings") + 1]).read_text())
-        [rule] = settings["hooks"]["PreToolUse"]
+        [rule, _] = settings["hooks"]["PreToolUse"]
         done = subprocess.run(
             ["/bin/sh", "-c", rule["hooks"][0]["command"]], capture_output=True, check=False
         )
         assert (rule["matcher"], done.returncode) == ("Skill", 2)
     args = two_way.command(Request(agent="droid", prompt="x"), (0, 225, 2)).args
     assert "--settings" not in args
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "is_read"),
+    [
+        ("Read", {"file_path": "a.txt"}, True),
+        ("Grep", {"pattern": "x"}, True),
+        ("Glob", {"patterns": ["*.py"]}, True),
+        ("LS", {}, True),
+        ("Read", {"file_path": "../outside.txt"}, False),
+        ("Read", {"file_path": "link"}, False),
+        ("Read", {"file_path": "/etc/passwd"}, False),
+        ("Read", {"file_path": ["a.txt", "~/.ssh/id_rsa"]}, False),
+        ("LS", {"directory_path": "/"}, False),
+        ("Grep", {"pattern": "x", "path": ".."}, False),
+        ("Glob", {"patterns": ["../*"]}, False),
+        ("Glob", {"patterns": ["*"], "folder": "/etc"}, False),
+        ("Read", "no object", False),
+    ],
+)
+def test_nothing_elsewhere_is_read_where_everything_is_to_be_asked_about(
+    tool: str, arguments: Any, is_read: bool, tmp_path: Path
+) -> None:
+    """It reads any file without a question: a hook of ours refuses what is not below the folder."""
+    folder = tmp_path / "with blank"
+    folder.mkdir()
+    (folder / "a.txt").write_text("x")
+    (folder / "link").symlink_to(tmp_path)
+    assert AGENT.two_way is not None
+    request = Request(agent="droid", prompt="x", permissions="read-only", cwd=str(folder))
+    command = AGENT.two_way.command(request, (0, 225, 2))
+    settings = json.loads(Path(command.args[command.args.index("--settings") + 1]).read_text())
+    [_, rule] = settings["hooks"]["PreToolUse"]
+    assert tool in rule["matcher"].split("|")
+    words = json.dumps({"tool_name": tool, "tool_input": arguments}).encode()
+    argv = ["/bin/sh", "-c", rule["hooks"][0]["command"]]
+    env = {**os.environ, **command.env}
+    assert subprocess.run(argv, input=words, env=env, capture_output=True, check=False).returncode == (
+        0 if is_read else 2
+    )
+    alone = {"PATH": os.environ["PATH"]}  # without what it needs, it refuses
+    assert subprocess.run(argv, input=words, env=alone, capture_output=True, check=False).returncode == 2

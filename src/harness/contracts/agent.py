@@ -23,6 +23,11 @@ Version = tuple[int, ...]
 """Numbers of a version, `(2, 1, 325)`; empty when it is not known."""
 
 
+OUR_PYTHON = "HARNESS_PYTHON"
+HOOK_FOLDER = "HARNESS_FOLDER"
+"""Variables of an agent that runs a hook of ours: the interpreter for it, and the folder of the run."""
+
+
 class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     """How a request is put to the program: arguments after the binary, extra environment, stdin."""
 

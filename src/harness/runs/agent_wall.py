@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from harness.approvals.protected import OBEYED
 from harness.config import config_directory, data_directory
-from harness.contracts.agent import Agent
+from harness.contracts.agent import OUR_PYTHON, Agent
 from harness.sandbox.rungs import TEMPORARY
 from harness.sandbox.wall import Wall
 
@@ -64,6 +65,7 @@ def agent_wall(agent: Agent, argv: Sequence[str], cwd: str, env: Mapping[str, st
         *(path for name in _ALWAYS_READ if (path := _expanded(name, home, env))),
         *(path for path in (*argv[1:], *named) if os.path.isabs(path)),
         *_program_roots(argv[0], env, home),
+        *(_own_program() if OUR_PYTHON in env else ()),
     ]
     covered = (*hidden, TEMPORARY)
     return Wall(
@@ -98,6 +100,12 @@ def hiding_wall(
         writable=(*wall.writable, *(path for path in own if _is_below(path, hidden))),
         readable=(*wall.readable, *(path for path in named if _is_below(path, hidden))),
     )
+
+
+def _own_program() -> list[str]:
+    """What a hook of ours needs that the agent runs."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return [*dict.fromkeys((sys.prefix, sys.base_prefix, package))]
 
 
 def has_settings(agent: str, cwd: str) -> bool:

@@ -12,12 +12,13 @@ A run that was stopped while a command ran continues without the command, and co
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from harness.contracts.agent import Agent, CommandFiles, CommandLine, Version
+from harness.contracts.agent import HOOK_FOLDER, OUR_PYTHON, Agent, CommandFiles, CommandLine, Version
 from harness.contracts.command_line import flags_of
 from harness.contracts.request import Request
 from harness.contracts.toolset import (
@@ -341,7 +342,7 @@ class DroidTranslator(PlainAnswer):
 
     def _error(self, record: Record) -> Sequence[Event]:
         words = record.get("message") or record_of(record.get("error")).get("message")
-        message = text_of(words) or "Droid reported an error without a message"
+        message = text_of(words) or "Droid reports an error without a word"
         if self._failure and message in (_ECHO, self._failure):
             self.rule = "error/repeated"
             return ()
@@ -470,19 +471,20 @@ PROGRAM = AcpProgram(
 
 
 _ASK = f"{__file__.removesuffix('agent.py')}ask.json"
-"""Settings of this process alone, by which it asks also about commands that it takes for harmless, and loads no skill:
-over ACP no tool can be taken from the model, but a hook can refuse its calls."""
+"""Settings of this process alone, by which it asks also about commands that it takes for harmless and about reading
+elsewhere, and loads no skill: over ACP no tool can be taken from the model, but a hook can refuse its calls."""
 
 
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
-    args = ["exec", "--output-format", "acp"]
+    args, env = ["exec", "--output-format", "acp"], {}
     if request.permissions in ("ask", "read-only"):
         args += ["--settings", _ASK]
+        env = {OUR_PYTHON: sys.executable, HOOK_FOLDER: request.cwd}
     if request.permissions == "full-access":
         args.append("--skip-permissions-unsafe")
     flags = {name: _FLAGS[name] for name in ("model", "effort")}
-    return CommandLine(args=(*args, *flags_of(request, flags), *request.extra_args))
+    return CommandLine(args=(*args, *flags_of(request, flags), *request.extra_args), env=env)
 
 
 _TAKEN = frozenset({"agent-default", "effort", "model", "read-only", "resume"})
