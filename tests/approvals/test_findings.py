@@ -122,6 +122,32 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/approvals/test_denied_paths.py::test_a_glob_that_a_shell_may_read_as_a_denied_path_is_denied",
         "tests/approvals/test_denied_paths.py::test_a_line_that_could_name_a_denied_path_is_never_allowed_unasked",
     ),
+    "one answer of a program that is a client allows calls which it was not shown": (
+        "tests/clients/test_shown_to_other_clients.py::test_a_client_that_is_a_program_gets_every_call_of_a_question",
+    ),
+    "any call is asked about as a plan if it says that it is one": (
+        "tests/protocols/test_acp_asked_calls.py::test_a_call_that_claims_to_be_a_plan_is_asked_about_as_what_it_is",
+        "tests/protocols/test_acp_asked_calls.py::test_a_plan_that_comes_with_other_calls_is_no_question_about_a_plan_alone",
+    ),
+    "a check of files runs for a change that is refused": (
+        "tests/cli/test_cli_additions.py::test_no_check_runs_for_a_change_that_is_not_allowed",
+        "tests/native/additions/test_checks.py::test_the_name_of_a_file_is_no_option_of_a_check",
+    ),
+    "an agent that imports a session starts what the folder brings": (
+        "tests/session/test_hand_over_within.py::test_the_import_of_an_agent_starts_nothing_that_the_folder_brings",
+    ),
+    "Droid reads files of anywhere": (
+        "tests/agents/test_droid.py::test_nothing_elsewhere_is_read_where_everything_is_to_be_asked_about",
+    ),
+    "a denied command is put together in the text of a program": (
+        "tests/approvals/test_decide.py::test_a_line_that_could_come_to_a_denied_command_is_never_allowed_unasked",
+    ),
+    "questions of sub-agents are not marked": (
+        "tests/protocols/test_acp_asked_calls.py::test_a_question_of_a_sub_agent_says_whose_it_is",
+    ),
+    "the doctor calls a version broken that does not say which it is": (
+        "tests/lab/test_two_way_run.py::test_an_agent_that_does_not_say_its_version_is_not_called_broken",
+    ),
     "the question of a dead process takes an answer": (
         "tests/cli/test_cli_chat.py::test_a_question_of_a_program_that_died_takes_no_answer",
     ),
