@@ -304,6 +304,40 @@ def test_a_session_is_continued_with_the_messages(cli: CliMachine) -> None:
     assert "unknown session" in unknown[2]
 
 
+def test_what_is_asked_for_holds_for_a_session_that_is_continued(cli: CliMachine) -> None:
+    """It was left out without a word: `--permissions read-only` ran with the full access of before."""
+    words = chat(cli, bash(": > first"), "Done.", bash(": > second"), "Done.", bash(": > third"), "Done.")
+    code, out, err = through_pipe(cli, "one\n", *words[:-2], "--permissions", "full-access")
+    assert (code, err) == (0, ""), out
+    assert (cli.project / "first").exists(), out
+    strict = ("--permissions", "read-only", "--max-turns", "7", "--append-system-prompt", "Be brief.")
+    code, _, err = through_pipe(cli, "two\n", "chat", *strict, "--resume", "last")
+    assert (code, err) == (0, "")
+    assert not (cli.project / "second").exists()
+    stored = cli.metadata()["settings"]
+    assert (stored["permissionMode"], stored["maxTurns"]) == ("readOnly", 7)
+    assert stored["appendSystemPrompt"] == "Be brief."
+    code, _, err = through_pipe(cli, "three\n", "chat", "--resume", "last")  # it stays so
+    assert (code, err) == (0, "")
+    assert not (cli.project / "third").exists()
+    elsewhere = through_pipe(cli, "four\n", "chat", "--cwd", str(cli.root), "--resume", "last")
+    assert elsewhere[0] == 2
+    assert "the folder of a conversation cannot change" in elsewhere[2]
+
+
+def test_a_session_that_is_continued_is_greeted_as_what_it_is(cli: CliMachine) -> None:
+    words = chat(cli, "Hi.", permissions="accept-edits")
+    assert through_pipe(cli, "one\n/mode plan\n", *words)[0] == 0
+    with PtyTerminal(cli, "chat", "--resume", "last") as terminal:
+        greeting = terminal.until(GREETING)
+        assert f"· {words[4]} ·" in greeting
+        assert "permissions: accept-edits" in greeting
+        terminal.type("/mode\r")
+        terminal.until("mode: plan")
+        terminal.type("/quit\r")
+        assert terminal.wait() == 0
+
+
 @pytest.mark.parametrize(
     ("words", "shown_text"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.contracts.model import Ask
-from harness.events import Error, Event, Message, ReasoningDelta, StepEnd, TextDelta, ToolInputDelta
+from harness.events import Error, Event, Message, ReasoningDelta, StepEnd, TextDelta, ToolInputDelta, Warning
 from harness.native.loop.answer_watch import EVERY, repeats
 from played_model import play, says
 
@@ -73,6 +73,13 @@ def test_a_long_answer_and_a_file_of_zeros_are_whole() -> None:
 
 def test_whoever_did_not_ask_for_it_gets_everything() -> None:
     assert play(says("again " * 20_000, pieces=20_000)).result.success
+
+
+def test_an_answer_that_says_nothing_is_no_silence() -> None:
+    played = play(says(""), stops_repeats=True)
+    assert [one.code for one in played.of(Warning)] == ["empty_answer"]
+    assert not play(says("yes"), stops_repeats=True).of(Warning)
+    assert not play(says("")).of(Warning)
 
 
 @pytest.mark.parametrize(

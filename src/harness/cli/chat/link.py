@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -60,8 +60,11 @@ class LocalLink:
         self._own = OwnConversations(store, lambda: setup, wake)
         self._own.check(setup)
 
-    def open(self, log_id: str) -> None:
-        """Continue a session: itself if it is a conversation, else in a new one with its history."""
+    def open(self, log_id: str, changes: Mapping[str, Any]) -> None:
+        """Continue a session: itself if it is a conversation, else in a new one with its history.
+
+        `changes`: fields of its setup that are no longer to be what they were.
+        """
         metadata = self._store.metadata(log_id)
         before = self.log_id
         if metadata.kind != "thread":
@@ -70,6 +73,8 @@ class LocalLink:
             complete(self._store, log_id)  # what a process that died has asked takes no answer any more
         if before and before != log_id:
             self._own.unload(before)
+        if changes and metadata.kind == "thread":
+            self._own.change(log_id, changes)
         self._own.reach(log_id)
         self.log_id = log_id
 

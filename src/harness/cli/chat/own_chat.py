@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -95,35 +95,19 @@ class OwnChat:
         self._resumed = find(store, arguments.resume) if arguments.resume else ""
         before = store.metadata(self._resumed) if self._resumed else Metadata(session_id="")
         self._agent: Agent = agent_of(arguments.agent or before.agent_name, settings, model=arguments.model)
-        self._permissions, mode = _permissions(arguments.permissions, settings)
-        self._setup = checked(
-            Setup(
-                agent=self._agent.name,
-                model=self.resolve_model(arguments.model) if arguments.model else self._usual_model(),
-                mode=arguments.mode or mode,
-                permission_mode=PERMISSION_MODES[self._permissions],
-                cwd=arguments.cwd or before.cwd,
-                agent_session=agent_session,
-                effort=arguments.effort or str(before.settings.get("effort") or ""),
-                system_prompt=arguments.system_prompt or str(before.settings.get("systemPrompt") or ""),
-                max_turns=arguments.max_turns or before.settings.get("maxTurns"),
-                max_budget_usd=arguments.max_budget_usd,
-                timeout_s=arguments.timeout,
-                at_limit=arguments.at_limit,
-                max_windows=arguments.max_windows,
-                mcp=tuple(map(os.path.abspath, arguments.mcp)),
-                append_system_prompt=arguments.append_system_prompt,
-                temperature=arguments.temperature,
-                max_output_tokens=arguments.max_output_tokens,
-                context_window=arguments.context_window or before.settings.get("contextWindow"),
-                sandbox=arguments.sandbox or bool(before.settings.get("sandbox")),
-                gateway=arguments.gateway or bool(before.settings.get("gateway")),
-                sealed=arguments.sealed or before.settings.get("sealed") or "",
-                allow_hosts=hosts_of(arguments) or tuple(before.settings.get("allowHosts") or ()),
-            )
+        self._permissions, mode = _permissions(arguments.permissions or _stored_permissions(before), settings)
+        mode = arguments.mode or mode
+        setup = Setup(
+            agent=self._agent.name,
+            model=self._first_model(before),
+            mode=mode or str(before.settings.get("currentModeId") or ""),
+            permission_mode=PERMISSION_MODES[self._permissions],
+            agent_session=agent_session,
         )
+        self._setup = checked(_with_options(setup, arguments, before))
         use = settle(self._agent, self._setup.cwd, self._permissions, arguments.folder_settings, console)
         self._setup = replace(self._setup, folder_settings=use)
+        self._changes = _changes(arguments, self._setup, has_mode=bool(mode))
 
     def run(self) -> int:
         """Run the chat until the person leaves; returns the exit code. Raises AgentNotFound before it begins."""
@@ -153,7 +137,7 @@ class OwnChat:
             )
             self._greet(conversation)
             if self._resumed:
-                self.resume(conversation, self._resumed)
+                self._continue(conversation, self._resumed, self._changes)
             code = run_with_signals(conversation)
         self._print_end(conversation)
         return code
@@ -164,17 +148,22 @@ class OwnChat:
         return model_of(name, self._agent, self._settings, self._console)
 
     def resume(self, conversation: TerminalConversation, session: str) -> None:
-        store, link = self._store, conversation.link
+        store = self._store
         if not session:
             known = all_ids(store)
             latest = [store.metadata(log_id) for log_id in known[:_LISTED]]
             listed = table(latest, known, screen_width(os.environ)) if latest else "there is no session yet\n"
             conversation.terminal.say(listed.rstrip())
             return
+        self._continue(conversation, session, {})
+
+    def _continue(self, conversation: TerminalConversation, session: str, changes: Mapping[str, Any]) -> None:
+        """`changes`: what is asked for now, instead of what it was had with."""
+        store, link = self._store, conversation.link
         assert isinstance(link, LocalLink)
         log_id = find(store, session)
+        link.open(log_id, changes)
         metadata = store.metadata(log_id)
-        link.open(log_id)
         state = conversation.state
         if metadata.kind == "thread":
             state.agent, state.model = metadata.agent or state.agent, metadata.model
@@ -226,6 +215,13 @@ class OwnChat:
         if self._agent.name != OWN_AGENT:
             return {}
         return custom_commands(self._setup.cwd, self._setup.folder_settings)
+
+    def _first_model(self, before: Metadata) -> str:
+        """The one that was named, else that of the session that is continued, else the usual one."""
+        if self._arguments.model:
+            return self.resolve_model(self._arguments.model)
+        is_same = before.kind == "thread" and before.agent_name == self._agent.name
+        return (before.model if is_same else "") or self._usual_model()
 
     def _usual_model(self) -> str:
         name = str(self._settings.model_for(names_of(self._agent)) or "")
@@ -310,6 +306,72 @@ def _permissions(option: str, settings: Settings) -> tuple[str, str]:
     return known, ""
 
 
+def _with_options(setup: Setup, arguments: argparse.Namespace, before: Metadata) -> Setup:
+    """`before`: the session that is continued, whose settings hold where no option says otherwise."""
+    stored = before.settings
+    return replace(
+        setup,
+        cwd=arguments.cwd or before.cwd,
+        effort=arguments.effort or str(stored.get("effort") or ""),
+        system_prompt=arguments.system_prompt or str(stored.get("systemPrompt") or ""),
+        max_turns=arguments.max_turns or stored.get("maxTurns"),
+        max_budget_usd=arguments.max_budget_usd,
+        timeout_s=arguments.timeout,
+        at_limit=arguments.at_limit,
+        max_windows=arguments.max_windows,
+        mcp=tuple(map(os.path.abspath, arguments.mcp)),
+        append_system_prompt=arguments.append_system_prompt,
+        temperature=arguments.temperature,
+        max_output_tokens=arguments.max_output_tokens,
+        context_window=arguments.context_window or stored.get("contextWindow"),
+        sandbox=arguments.sandbox or bool(stored.get("sandbox")),
+        gateway=arguments.gateway or bool(stored.get("gateway")),
+        sealed=arguments.sealed or stored.get("sealed") or "",
+        allow_hosts=hosts_of(arguments) or tuple(stored.get("allowHosts") or ()),
+    )
+
+
+_OPTIONS = {
+    "permission_mode": "permissions",
+    "timeout_s": "timeout",
+    "allow_hosts": "allow_host",
+    **{
+        name: name
+        for name in (
+            *(
+                "agent",
+                "model",
+                "cwd",
+                "effort",
+                "system_prompt",
+                "append_system_prompt",
+                "temperature",
+                "mcp",
+            ),
+            *(
+                "max_output_tokens",
+                "context_window",
+                "max_turns",
+                "max_budget_usd",
+                "at_limit",
+                "max_windows",
+            ),
+            *("sandbox", "gateway", "sealed", "folder_settings"),
+        )
+    },
+}
+"""Fields of a setup that an option states."""
+
+
+def _changes(arguments: argparse.Namespace, setup: Setup, *, has_mode: bool) -> dict[str, Any]:
+    """What was asked for on the command line: it holds for a session that is continued, too."""
+    values = {name: getattr(arguments, option) for name, option in _OPTIONS.items()}
+    names = [name for name, value in values.items() if value or (value == 0 and value is not False)]
+    names += ["mode"] if has_mode else []
+    names += ["folder_settings"] if setup.folder_settings else []  # the person was asked
+    return {name: getattr(setup, name) for name in names}
+
+
 def _stored_permissions(metadata: Metadata) -> str:
     mode = metadata.settings.get("permissionMode")
     return next((name for name, stored in PERMISSION_MODES.items() if stored == mode), "")
@@ -334,16 +396,16 @@ class FoundCompaction(NamedTuple):
 
 
 def last_compaction(store: Store, log_id: str) -> FoundCompaction:
-    tree, found, said = RunTree(), FoundCompaction(), ""
+    tree, last, answering = RunTree(), FoundCompaction(), ""
     for event in read_all(store, log_id):
         if tree.feed(event).depth:
             continue
         if isinstance(event, Message) and event.role == "user":
-            said = event.run_id
-            found = found._replace(is_within=True)
+            answering = event.run_id
+            last = last._replace(is_within=True)
         elif isinstance(event, Compacted):
-            found = FoundCompaction(event, is_within=said == event.run_id)
-    return found
+            last = FoundCompaction(event, is_within=answering == event.run_id)
+    return last
 
 
 def latest_run(store: FileStore, log_id: str) -> int:

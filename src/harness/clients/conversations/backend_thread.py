@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from harness.clients.commands import Command
@@ -39,6 +39,9 @@ class BackendThread:
 
     def load(self, log_id: str) -> None:
         self._run(self._backend.load(log_id))
+
+    def change(self, log_id: str, changes: Mapping[str, Any]) -> None:
+        self._run(self._backend.change(log_id, changes))
 
     def is_busy(self, log_id: str) -> bool:
         """Whether it runs, or waits to continue by itself."""

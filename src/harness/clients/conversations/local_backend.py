@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import assert_never
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, assert_never
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from harness.log.store import Fork, Metadata, Store, read_all
 from harness.session.bus import Bus
 from harness.session.open_thread import complete
 
+_NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 _IDLE_S = 300.0
 _SHARED_IDLE_S = 30.0
 _MOST_IDLE = 16
@@ -175,6 +177,11 @@ class LocalBackend:
         async with self._locks.setdefault(log_id, asyncio.Lock()):
             await self._conversation(log_id)
 
+    async def change(self, log_id: str, changes: Mapping[str, Any]) -> None:
+        """Load a conversation at rest, with these fields of its setup instead of what is stored. Raises HarnessError."""
+        async with self._locks.setdefault(log_id, asyncio.Lock()):
+            await self._conversation(log_id, changes)
+
     def is_busy(self, log_id: str) -> bool:
         conversation = self._open.get(log_id)
         return conversation is not None and conversation.is_busy
@@ -233,7 +240,9 @@ class LocalBackend:
         for log_id in list(self._open):
             await self.unload(log_id)
 
-    async def _conversation(self, log_id: str) -> HostedConversation:
+    async def _conversation(
+        self, log_id: str, changes: Mapping[str, Any] = _NO_CHANGES
+    ) -> HostedConversation:
         """The conversation, loaded if necessary. Raises HarnessError."""
         if log_id not in self._open:
             metadata = self._store.metadata(log_id)
@@ -243,12 +252,25 @@ class LocalBackend:
                     hint="start a conversation that continues it",
                 )
             setup = setup_of(metadata)
-            setup = checked(replace(setup, agent=setup.agent or self._default.agent))
+            later = {
+                name: changes[name] for name in commands.Configuration.__struct_fields__ if name in changes
+            }
+            at_once = {name: value for name, value in changes.items() if name not in later}
+            setup = checked(replace(setup, agent=setup.agent or self._default.agent, **at_once))
             conversation = HostedConversation(self._store, setup, lambda: self._changed(log_id))
             await conversation.open(log_id)
+            if changes:
+                await self._configured(conversation, commands.Configuration(**later))
             self._open[log_id] = conversation
             self._changed(log_id)
         return self._open[log_id]
+
+    async def _configured(self, conversation: HostedConversation, config: commands.Configuration) -> None:
+        try:
+            await conversation.configure(config)
+        except BaseException:
+            await conversation.close()
+            raise
 
     def _changed(self, log_id: str) -> None:
         for listener in self._listeners:

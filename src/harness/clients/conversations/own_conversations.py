@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.clients.commands import Command, Submit
 from harness.clients.conversations.backend import ConversationStatus, Setup
@@ -56,6 +56,10 @@ class OwnConversations:
         """Also for a conversation at rest, which is then loaded here."""
         self._backend().carry_out(log_id, command)
         self.reach(log_id)
+
+    def change(self, log_id: str, changes: Mapping[str, Any]) -> None:
+        """Load a conversation at rest, with these fields of its setup instead of what is stored."""
+        self._backend().change(log_id, changes)
 
     def reach(self, log_id: str) -> None:
         """From now on other programs find it here."""

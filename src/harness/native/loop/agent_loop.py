@@ -48,6 +48,8 @@ SUMMARISE = (
     "what was found out, and what is left to do."
 )
 
+_NOTHING = "the model ended without a word: ask it again, or choose another model"
+
 _LOOK_S = 0.2
 """How soon a message is noticed while a run waits for its sub-agents."""
 
@@ -112,6 +114,8 @@ class AgentLoop:
                 self.steps.warn_if_cut_short()
             else:
                 has_failed = self.steps.fail_if_cut_short() or self._is_refused
+                if not (has_failed or answer.message.text.strip()) and self._options.stops_repeats:
+                    self._recorder.put(Warning(message=_NOTHING, code="empty_answer"))
                 return "failed" if has_failed else "completed"
 
     async def resume(self, resumption: Resumption) -> Ending:
