@@ -240,6 +240,28 @@ def test_what_a_model_is_called_is_no_option_of_its_agent(shop: Shop) -> None:
     run(work)
 
 
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "read-only"])
+def test_no_command_is_run_that_another_agent_calls_an_agent(shop: Shop, mode: str) -> None:
+    made = shop.work / "made.txt"
+    shop.command += ["--permissions", mode]
+
+    async def work() -> None:
+        async with shop.client("legacy") as client:
+            task = {"prompt": "x", "agent": f"acp:touch {made}"}
+            refused = await client.call_tool("run_agent", task)
+            assert refused.is_error
+            begun = await client.call_tool("start_agent", {"prompt": "write", "agent": "native"})
+            session = begun.structured_content["session"]
+            done = await client.call_tool("wait_agent", {"session": session})
+            if done.structured_content["outcome"] == "waiting":
+                await client.call_tool("answer", {"session": session, "answer": "no"})
+            moved = await client.call_tool("hand_over", {**task, "session": session})
+            assert moved.is_error
+        assert not made.exists()
+
+    run(work)
+
+
 def test_a_session_that_is_worked_on_takes_no_second_task_and_no_answer(shop: Shop) -> None:
     """The second one was queued, and was given the answer to the first."""
     script = Path(shop.command[-1].removeprefix("scripted/"))

@@ -37,6 +37,9 @@ def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(live: L
             "events",
             "session-events",
             "activity",
+            "acp",
+            "agui",
+            "otel",
         ):
             path = f"/api/sessions/{log_id}/events?follow=false&view={view}"
             whole = list(events_of(http.get(path).text.split("\n").__iter__()))
