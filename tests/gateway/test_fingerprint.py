@@ -223,6 +223,11 @@ def test_an_element_of_a_program_is_taken_out_of_a_text() -> None:
 def test_the_first_line_that_differs_is_told() -> None:
     assert first_difference("a\nb\nc", "a\nB\nc") == 'line 2: "b" → "B"'
     assert first_difference("a", "a\nb") == 'line 2: (nothing) → "b"'
+    noise = (r"Chunk ID: \w+",)
+    before, after = "Chunk ID: a1\nat 10:02\none", "Chunk ID: b2\nat 10:03\ntwo"
+    assert first_difference(before, after, noise) == 'line 3: "one" → "two"'
+    assert first_difference("at 10:02", "at 10:03", noise) == 'line 1: "at 10:02" → "at 10:03"'
+    assert first_difference("a", "a") == ""
 
 
 @pytest.mark.parametrize("wire", list(all_wires()))

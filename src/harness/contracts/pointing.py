@@ -47,6 +47,8 @@ class Pointing(msgspec.Struct, frozen=True, kw_only=True):
     """Regular expressions for what it puts into results itself, and what differs each time."""
     reminders: tuple[str, ...] = ()
     """Names of elements that it puts into what the user said."""
+    sealed_args: tuple[str, ...] = ()
+    """In a sealed run: it cannot build a wall of its own within ours."""
     login: LoginPointing | None = None
     """None: its log-in cannot be passed on."""
     unset: tuple[str, ...] = ()

@@ -324,13 +324,19 @@ def without_elements(text: str, tags: Sequence[str]) -> tuple[str, list[str]]:
     return text, taken
 
 
-def first_difference(before: str, after: str) -> str:
-    """The first line that differs, as `line 7: "…" → "…"`."""
+def first_difference(before: str, after: str, noise: Sequence[str] = ()) -> str:
+    """The first line that differs, as `line 7: "…" → "…"`; if there is one, the first that does not only by noise."""
     old, new = before.split("\n"), after.split("\n")
-    for number, (left, right) in enumerate(_paired(old, new), 1):
-        if left != right:
-            return f"line {number}: {_quoted(left)} → {_quoted(right)}"
-    return ""
+    lines = [(number, *pair) for number, pair in enumerate(_paired(old, new), 1) if pair[0] != pair[1]]
+    loud = (line for line in lines if _quiet(line[1], noise) != _quiet(line[2], noise))
+    number, left, right = next(loud, lines[0]) if lines else (0, None, None)
+    return f"line {number}: {_quoted(left)} → {_quoted(right)}" if number else ""
+
+
+def _quiet(line: str | None, noise: Sequence[str]) -> str | None:
+    for pattern in noise if line is not None else ():
+        line = re.sub(pattern, "<noise>", line or "")
+    return line if line is None else _mask(line)
 
 
 def _paired(old: list[str], new: list[str]) -> Iterable[tuple[str | None, str | None]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from harness.gateway.call import Answerer, GatewayCall
 from harness.gateway.call_records import outline_of
@@ -92,7 +92,8 @@ class Played:
         if found.level == "alike" and now.said != before.said:
             told.append(_said_difference(now, before, "a text differs in a date or an id"))
         if found.level in ("structure", "alike"):
-            told += [_told(part, now, before) for part in now.differences(before)]
+            noise = self.playback.context.result_noise
+            told += [_told(part, now, before, noise) for part in now.differences(before)]
         fresh = [one for one in told if f"{now.conversation} {one}" not in self._told]
         self._told.update(f"{now.conversation} {one}" for one in fresh)
         return fresh
@@ -154,9 +155,9 @@ def events_in(content: bytes) -> Iterator[bytes]:
         yield content[start:]
 
 
-def _told(part: str, now: Fingerprint, before: Fingerprint) -> str:
+def _told(part: str, now: Fingerprint, before: Fingerprint, noise: Sequence[str]) -> str:
     place: str | int = int(part.removeprefix("result ")) - 1 if part.startswith("result ") else part
-    change = first_difference(before.texts.get(place, ""), now.texts.get(place, ""))
+    change = first_difference(before.texts.get(place, ""), now.texts.get(place, ""), noise)
     what = quoted(now.call_names.get(place, part))[1:-1] if isinstance(place, int) else f"({part})"
     return f"{what}  {change}" if change else what
 

@@ -133,7 +133,7 @@ def plan_gateway(
         seal=seal,
         asked=request,
     )
-    args = (*request.extra_args, *config.args)
+    args = (*request.extra_args, *config.args, *(pointing.sealed_args if seal is not None else ()))
     return replace(request, model=config.model, extra_args=args), plan
 
 

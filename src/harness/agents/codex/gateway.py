@@ -25,6 +25,8 @@ POINTING = Pointing(
         r"nickname[^\w]+\w+",
         r"Original token count: \d+",
     ),
+    # Its bubblewrap asks a Unix socket for the name of a device, which a seal refuses, and the command fails.
+    sealed_args=("-c", "features.use_legacy_landlock=true"),
     login=LoginPointing(
         host="https://chatgpt.com/backend-api/codex",
         args=("-c", 'model_provider="harness"', "-c", _WITH_LOGIN),
