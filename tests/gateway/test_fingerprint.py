@@ -228,6 +228,8 @@ def test_the_first_line_that_differs_is_told() -> None:
     assert first_difference(before, after, noise) == 'line 3: "one" → "two"'
     assert first_difference("at 10:02", "at 10:03", noise) == 'line 1: "at 10:02" → "at 10:03"'
     assert first_difference("a", "a") == ""
+    told = first_difference("x" * 500 + " one", "x" * 500 + " two")
+    assert told == f'line 1: "…{"x" * 19} one" → "…{"x" * 19} two"'
 
 
 @pytest.mark.parametrize("wire", list(all_wires()))

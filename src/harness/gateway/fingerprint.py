@@ -59,6 +59,8 @@ _DRAWN = re.compile(r"[\s│]*[├└]")
 _BRANCHES = str.maketrans("└│", "├ ")
 """In a drawn tree the last entry has another branch: it may be last only because of what comes after it."""
 _LONGEST_REMEMBERED = 32 * 1024
+_SHOWN_BEFORE, _MOST_BEFORE = 20, 60
+"""Characters of a line that are shown before the first that differs."""
 
 
 class MatchContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -330,7 +332,8 @@ def first_difference(before: str, after: str, noise: Sequence[str] = ()) -> str:
     lines = [(number, *pair) for number, pair in enumerate(_paired(old, new), 1) if pair[0] != pair[1]]
     loud = (line for line in lines if _quiet(line[1], noise) != _quiet(line[2], noise))
     number, left, right = next(loud, lines[0]) if lines else (0, None, None)
-    return f"line {number}: {_quoted(left)} → {_quoted(right)}" if number else ""
+    skipped = _in_common(left, right)
+    return f"line {number}: {_quoted(left, skipped)} → {_quoted(right, skipped)}" if number else ""
 
 
 def _quiet(line: str | None, noise: Sequence[str]) -> str | None:
@@ -344,9 +347,20 @@ def _paired(old: list[str], new: list[str]) -> Iterable[tuple[str | None, str | 
         yield (old[place] if place < len(old) else None), (new[place] if place < len(new) else None)
 
 
-def _quoted(line: str | None, longest: int = 80) -> str:
+def _in_common(left: str | None, right: str | None) -> int:
+    """How much of the beginning of two lines is left out, so that what differs is seen."""
+    if left is None or right is None:
+        return 0
+    count = next(
+        (place for place, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), 0
+    )
+    return max(0, count - _SHOWN_BEFORE) if count > _MOST_BEFORE else 0
+
+
+def _quoted(line: str | None, skipped: int = 0, longest: int = 80) -> str:
     if line is None:
         return "(nothing)"
+    line = f"…{line[skipped:]}" if skipped else line
     return f'"{line if len(line) <= longest else line[: longest - 1] + "…"}"'
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -45,6 +46,7 @@ _SHORTEST_KEY = 8
 _LISTENER = "listener"
 _DIAL_S = 15.0
 _UPWARDS = f"..{os.sep}.."
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]")
 TOKEN_PREFIX = "hgw-"  # noqa: S105
 """The dummy key of a run begins with it."""
 
@@ -370,5 +372,10 @@ def _recorded_places(start: RawStart) -> list[tuple[str, str]]:
 def _places(cwd: str, home: str) -> list[tuple[str, str]]:
     """Folders, and what stands for each. Some agents tell their model the way from the one to the other."""
     way = os.path.relpath(home, cwd) if os.path.isabs(home) and os.path.isabs(cwd) else ""
-    pairs = ((cwd, "<cwd>"), (home, "<home>"), (way if way.startswith(_UPWARDS) else "", "<way home>"))
+    # Some name a folder of theirs after the path of the project; of a short one that could be any word.
+    slug = _NOT_IN_NAMES.sub("-", cwd) if cwd.count(os.sep) > 2 else ""
+    pairs = (
+        *((cwd, "<cwd>"), (home, "<home>"), (slug, "<cwd as a name>")),
+        (way if way.startswith(_UPWARDS) else "", "<way home>"),
+    )
     return [pair for pair in pairs if len(pair[0]) > 1]
