@@ -54,7 +54,7 @@ class Rewording:
         self.session = session
         self.cwd: str = session.cwd
         self.version = ""
-        self.model = ""
+        self.model: str = ""
         self.title: str = session.title
         """What the agent or the user calls the session."""
         self.parent_id: str = session.parent_id
@@ -63,8 +63,8 @@ class Rewording:
         """How many records each rule took."""
         self.outcome: Outcome = "unknown"
         """Of the run that is open, as far as the store has said."""
-        self.now_ms = session.started_ms
-        self.is_open = False
+        self.now_ms: int = session.started_ms
+        self.is_open: bool = False
         self._last_ms = 0
         """When the last entry of the run that is open was put."""
         self._is_held = False

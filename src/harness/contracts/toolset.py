@@ -396,16 +396,16 @@ def _nothing(_arguments: Input, _cwd: str) -> list[Operation]:
     return []
 
 
-fetching = KnownTool(_fetch, NETWORK)
-tracking_tasks = KnownTool(lambda _arguments, _cwd: [Tasks()], OWN)
-no_operation = KnownTool(_nothing, ToolUse(category="unknown"))
+fetching: KnownTool = KnownTool(_fetch, NETWORK)
+tracking_tasks: KnownTool = KnownTool(lambda _arguments, _cwd: [Tasks()], OWN)
+no_operation: KnownTool = KnownTool(_nothing, ToolUse(category="unknown"))
 """For known tools that do nothing which is an operation, and are asked about."""
-conversing = KnownTool(_nothing, OWN)
+conversing: KnownTool = KnownTool(_nothing, OWN)
 """Only concerns the conversation: a question, a plan, a look at what the agent itself has started."""
-starting = KnownTool(_nothing, EXECUTES)
+starting: KnownTool = KnownTool(_nothing, EXECUTES)
 """Starts something, or tells something that runs what to do: a workflow, a timer, a message to another agent."""
-reaching = KnownTool(_nothing, NETWORK)
-asking_server = KnownTool(_nothing, ToolUse(category="mcp"))
+reaching: KnownTool = KnownTool(_nothing, NETWORK)
+asking_server: KnownTool = KnownTool(_nothing, ToolUse(category="mcp"))
 """Asks an MCP server for something that is no tool of it."""
 
 

@@ -30,7 +30,7 @@ class FaultyStore:
         self._inner = inner
         self._fails_at = fails_at
         self._failures = failures
-        self.calls = 0
+        self.calls: int = 0
         """The number of calls so far."""
         self.failed: builtins.list[str] = []
         """The names of the calls that failed."""
@@ -123,7 +123,7 @@ class FaultyWriter:
     """The writer of a `FaultyStore`: `append` counts as a call, and fails with OSError."""
 
     def __init__(self, store: FaultyStore, inner: LogWriter) -> None:
-        self.next_seq = inner.next_seq
+        self.next_seq: int = inner.next_seq
         self._store = store
         self._inner = inner
 

@@ -52,7 +52,7 @@ class RecordedModel:
     """Implements `Model`; made by `recorded`."""
 
     def __init__(self, path: Path, model: Model | None) -> None:
-        self.name = model.name if model is not None else "recorded/model"
+        self.name: str = model.name if model is not None else "recorded/model"
         self._path = path
         self._model = model
         self._answers = _read(path) if model is None else iter(())

@@ -134,7 +134,7 @@ class ScriptedModel:
         if recordings and len(responses) > 1:
             raise UsageError("a recording stands alone", hint="give either responses or recorded(…)")
         self._model: Model = recordings[0] if recordings else Scripted(texts, name="scripted/test")
-        self.name = self._model.name
+        self.name: str = self._model.name
 
     def answer(self, ask: Ask) -> AsyncIterator[Event]:
         """The next response."""
@@ -157,8 +157,8 @@ class TestedApp:
     __test__ = False
 
     def __init__(self, build: Build, model: ScriptedModel) -> None:
-        self.model = model
-        self.store = MemoryStore()
+        self.model: ScriptedModel = model
+        self.store: MemoryStore = MemoryStore()
         self.events: list[SessionEvent] = []
         """All that were emitted, without those of the display state."""
         self.harness: Harness[Any]

@@ -24,8 +24,8 @@ class DisplayFold:
     """`feed` returns the events for listeners; the value already includes them. A snapshot is plain data."""
 
     def __init__(self) -> None:
-        self.value = DisplayState()
-        self.translation = SessionTranslation()
+        self.value: DisplayState = DisplayState()
+        self.translation: SessionTranslation = SessionTranslation()
 
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
         events = self.translation.feed(event)

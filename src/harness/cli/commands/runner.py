@@ -70,7 +70,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         console.say(
             f"harness run --agent remote --prompt … -- --runner {url} --token-file {quoted(token_file)}"
         )
-        console.say("Ctrl-C stops the server and everything it runs.")
+        console.say("Ctrl-C stops the runner and everything it runs.")
 
     raise_on_interrupt()
     try:

@@ -56,10 +56,10 @@ class HarnessClient:
         self._token = token
         self._on_error = on_error
         self.state: State = {"status": "idle", "messages": []}
-        self.seq = 0
+        self.seq: int = 0
         self.errors: deque[str] = deque(maxlen=_MOST_ERRORS)
-        self.is_connected = False
-        self.connections = 0
+        self.is_connected: bool = False
+        self.connections: int = 0
         """How often it was connected."""
         self._outbox: deque[str] = deque()
         self._has_outgoing = asyncio.Event()
