@@ -40,41 +40,41 @@ CERTIFICATE = (
 
 
 @pytest.mark.parametrize(
-    ("path", "passed"),
-    [("", ""), ("/tools/harness", ""), ("/tools/harness", "/")],
-    ids=["host", "path", "path taken off"],
+    ("host", "path", "passed"),
+    [(HOST, "", ""), (f"{HOST}:8443", "", ""), (HOST, "/tools/harness", ""), (HOST, "/tools/harness", "/")],
+    ids=["host", "port", "path", "path taken off"],
 )
-def test_the_page_and_its_socket_work_behind_nginx(tmp_path: Path, path: str, passed: str) -> None:
+def test_the_page_and_its_socket_work_behind_nginx(tmp_path: Path, host: str, path: str, passed: str) -> None:
     if NGINX is None:
         pytest.skip(lacking("nginx"))
     if shutil.which("openssl") is None:
         pytest.skip(lacking("openssl"))
     subprocess.run(CERTIFICATE.split(), cwd=tmp_path, check=True, capture_output=True)
     tls = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
-    public = f"https://{HOST}{path}"
+    public = f"https://{host}{path}"
     with (
         serve_program(tmp_path, "--public-url", public) as serve,
         _nginx(tmp_path, serve, path, passed) as port,
     ):
-        headers = {"Host": HOST, "Origin": f"https://{HOST}", **serve.bearer}
+        headers = {"Host": host, "Origin": f"https://{host}", **serve.bearer}
         with httpx.Client(
             base_url=f"https://127.0.0.1:{port}{path}", timeout=TIMEOUT_S, verify=tls
         ) as client:
-            assert client.get("/healthz", headers={"Host": HOST}).status_code == 200
-            page = client.get("/", headers={"Host": HOST})
+            assert client.get("/healthz", headers={"Host": host}).status_code == 200
+            page = client.get("/", headers={"Host": host})
             asset = re.search(r'src="\./(assets/[^"]+)"', page.text)
             assert asset is not None
-            assert client.get(f"/{asset[1]}", headers={"Host": HOST}).status_code == 200
-            assert client.get("/api/server", headers={"Host": HOST}).status_code == 401
+            assert client.get(f"/{asset[1]}", headers={"Host": host}).status_code == 200
+            assert client.get("/api/server", headers={"Host": host}).status_code == 401
             link = client.post("/api/links", json={}, headers=headers).json()["link"]
             assert link.startswith(f"{public}/login?token=")
             session = client.post("/api/sessions", json={}, headers=headers).json()["id"]
         with connect(
-            f"wss://{HOST}{path}/ws?session={session}",
+            f"wss://{host}{path}/ws?session={session}",
             ssl=tls,
             sock=socket.create_connection(("127.0.0.1", port)),
             additional_headers=serve.bearer,
-            origin=f"https://{HOST}",  # type: ignore[arg-type]
+            origin=f"https://{host}",  # type: ignore[arg-type]
         ) as client_socket:
             assert msgspec.json.decode(client_socket.recv(TIMEOUT_S))["type"] == "state"
 
