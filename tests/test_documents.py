@@ -15,7 +15,12 @@ import pytest
 
 from source_tree import PACKAGE, ROOT, expect_none
 
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/README.md"]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "benchmarks/README.md",
+    ROOT / "examples/README.md",
+]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|md|toml))?)`")
 """A file or a folder with a slash at its end; `<name>` stands for something that does not exist yet."""

@@ -14,7 +14,8 @@ from cli_machine import CliMachine
 from shown_commands import bare_command, commands_in, is_accepted
 
 ROOT = Path(__file__).parents[2]
-PAGES = [page for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")) if page.name != "CHANGELOG.md"]
+_PLACES = (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples/README.md")
+PAGES = [page for page in _PLACES if page.name != "CHANGELOG.md"]
 """The changelog names commands as they were."""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _MAKE = re.compile(r"^(?:\$ )?make ((?:[\w-]+(?:=\S+)? ?)+)", re.MULTILINE)
