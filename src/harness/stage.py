@@ -7,7 +7,7 @@ random ids, so that feeding the same items again always gives the same answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from harness.events import Event
@@ -62,6 +62,8 @@ class ViewOptions(NamedTuple):
     width: int = 100
     live: bool = False
     """Written to a terminal while the run is active: progress may be shown."""
+    offered_tools: Callable[[], Sequence[Mapping[str, Any]]] | None = None
+    """What the model of the agent could call, where a gateway recorded it: asked at the end, by a view that shows it."""
 
 
 def feed_all(stage: Stage[In_contra, Out_co], items: Sequence[In_contra]) -> Sequence[Out_co]:

@@ -6,23 +6,27 @@ import json
 import os
 import shlex
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
+import atif
 import pytest
 from msgspec.structs import replace
 
 from gateway_place import KEY, TURNS, Place, calls_of
 from harness.clients.formats import open_view
+from harness.clients.sessions.model_calls import offered_tools
 from harness.contracts.request import GatewayOptions, Request
 from harness.errors import UsageError
-from harness.events import Error, ToolEnd, UsageDelta
+from harness.events import Error, Event, ToolEnd, UsageDelta
+from harness.log.store import read_all
 from harness.runs import run_gateway
 from harness.runs.audit import check
 from harness.runs.replay_request import recorded_run, replay_request
 from harness.runs.run import start
 from harness.sandbox.ladder import best_wall
 from harness.sandbox.rungs import NAMESPACES
-from harness.stage import ViewOptions, feed_all
+from harness.stage import ViewOptions, feed_all, run_through
 from python_programs import SYSTEM_PYTHON
 
 
@@ -257,3 +261,23 @@ def test_a_session_without_a_recording_cannot_be_replayed(place: Place) -> None:
     run.wait()
     with pytest.raises(UsageError, match="no recording of its model calls"):
         recorded_run(place.store, run.id)
+
+
+def test_a_trajectory_has_the_tools_that_the_model_was_offered_and_the_calls(place: Place) -> None:
+    request = Request(agent="claude", prompt="Go.", cwd=str(place.cwd), gateway=GatewayOptions())
+    run = start(request, store=place.store)
+
+    def shown(events: Iterable[Event]) -> bytes:
+        options = ViewOptions(offered_tools=lambda: offered_tools(place.store, run.id))
+        return b"".join(run_through(open_view("atif", options), events))
+
+    live = shown(run)
+    assert shown(read_all(place.store, run.id)) == live
+    atif.Trajectory.model_validate_json(live)
+    document = json.loads(live)
+    tools = {tool["function"]["name"]: tool["function"] for tool in document["agent"]["tool_definitions"]}
+    assert tools["Bash"]["parameters"]["type"] == "object"
+    calls = [call for step in document["steps"] for call in step.get("extra", {}).get("model_calls", [])]
+    assert [(call["id"], call["status"]) for call in calls] == [(f"call-{n}", 200) for n in (1, 2, 3)]
+    without = b"".join(run_through(open_view("atif", ViewOptions()), read_all(place.store, run.id)))
+    assert "tool_definitions" not in json.loads(without)["agent"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -76,9 +76,12 @@ def run_and_show(
     """Start a run, show it to its end; returns the exit code. `record`: a directory for `--record`."""
     if record:
         _prepare_recording(record)
-    view = formats.open_view(showing.view_name, showing.options)
+    runs: list[Run] = []
+    options = showing.options._replace(offered_tools=lambda: _offered_tools(runs))
+    view = formats.open_view(showing.view_name, options)
     with LogNotes(showing.console), Interruption() as interruption:
         run = start(request, store=store, redact=redact, conversation=conversation)
+        runs.append(run)
         interruption.watch(run)
         _print_command(run, showing.console)
         if run.launch.sandbox:
@@ -103,6 +106,12 @@ def run_and_show(
     if result.outcome == "interrupted":
         return interruption.exit_code
     return exit_codes.OUTCOMES[result.outcome]
+
+
+def _offered_tools(runs: Sequence[Run]) -> Sequence[Mapping[str, Any]]:
+    from harness.clients.sessions.model_calls import offered_tools
+
+    return [tool for run in runs for tool in offered_tools(run.store, run.id)]
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from harness.cli.console import Console, can_erase, is_terminal, wants_color, width_of
 from harness.cli.output import STDOUT, OutputWriter
@@ -47,8 +48,9 @@ def show(
     console: Console,
     *,
     is_live: bool = False,
+    offered_tools: Callable[[], Sequence[Mapping[str, Any]]] | None = None,
 ) -> None:
-    """Raises ReaderGone when the reader has closed the output, HarnessError when the file could not be written."""
+    """`offered_tools`: as in `ViewOptions`; what leaves things out leaves them out. Raises ReaderGone when the reader has closed the output, HarnessError when the file could not be written."""
     on_terminal = is_terminal(STDOUT)
     options = ViewOptions(
         usage=arguments.usage,
@@ -58,6 +60,7 @@ def show(
         color=wants_color(arguments.color, os.environ, is_terminal=on_terminal),
         width=width_of(STDOUT, os.environ),
         live=is_live and can_erase(STDOUT, os.environ),
+        offered_tools=None if arguments.hide_names or arguments.level != "all" else offered_tools,
     )
     name = formats.choose(arguments.format, is_terminal=on_terminal)
     view = formats.open_view(name, options)

@@ -3,14 +3,15 @@
 A step of the agent is a call of its model. Where the log does not say where those begin, a step lasts until a result has
 come back and the agent writes again: calls of one message that are reported one after the other are then several
 steps. Prompt tokens include what came from the cache,
-completion tokens include reasoning. What ATIF has no place for is in `extra`.
+completion tokens include reasoning. What ATIF has no place for is in `extra`. Where a gateway has recorded the calls of the
+model, the tools that it was offered are there, and each step names its calls.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from harness.events import (
     Compacted,
@@ -47,16 +48,21 @@ _IMAGES = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 _AUDIO = frozenset(("wav", "mpeg", "mp4", "aac", "ogg", "flac", "webm", "aiff"))
 _AUDIO_NAMES = {"mp3": "mpeg", "m4a": "mp4", "wave": "wav", "vnd.wave": "wav", "aif": "aiff"}
 """Other names of these, without `x-`."""
+_OF_CALL = ("id", "model", "asked_model", "status", "stop_reason", "took_ms", "first_ms", "origin")
 _QUESTION = ("id", "kind", "call_id", "tool_name", "question", "approved", "choice", "answer", "by", "reason")
 
 
+OfferedTools: TypeAlias = "Callable[[], Sequence[Mapping[str, Any]]]"
+
+
 def open(options: ViewOptions) -> AtifView:
-    del options
-    return AtifView()
+    return AtifView(options.offered_tools)
 
 
 class AtifView:
-    def __init__(self) -> None:
+    def __init__(self, offered_tools: OfferedTools | None = None) -> None:
+        self._offered_tools = offered_tools
+        self._has_model_calls = False
         self._tree = RunTree()
         self._refused = RefusedCalls()
         self._top = _Trajectory()
@@ -76,6 +82,7 @@ class AtifView:
             self._trajectory(run).withdraw(event, tree.withdrawn)
         elif isinstance(event, _SHOWN):
             self._is_empty = False
+            self._has_model_calls = self._has_model_calls or isinstance(event, ModelCall)
             trajectory = self._trajectory(run)
             trajectory.add(event)
             if isinstance(event, Result) and tree.ended and (run.depth or run.id == tree.latest):
@@ -83,7 +90,12 @@ class AtifView:
         return ()
 
     def finish(self) -> Sequence[bytes]:
-        return () if self._is_empty else (f"{pretty(self._top.document())}\n".encode(),)
+        if self._is_empty:
+            return ()
+        document = self._top.document()
+        if self._has_model_calls and self._offered_tools is not None and (tools := self._offered_tools()):
+            document["agent"]["tool_definitions"] = list(tools)
+        return (f"{pretty(document)}\n".encode(),)
 
     def _trajectory(self, run: RunNode) -> _Trajectory:
         """All top runs of a thread are one trajectory, a sub-agent is its own."""
@@ -115,7 +127,7 @@ class _Trajectory:
         self._has_result = False
         self._has_steps = False
         """Whether the log says where the calls of the model begin."""
-        self._model_calls: set[str] = set()
+        self._model_calls: dict[str, ModelCall] = {}
         """Those that a gateway saw. It sees an answer before the agent says what it made of it."""
         self._early: list[UsageDelta] = []
         """What they used, of a step that has not begun."""
@@ -157,7 +169,7 @@ class _Trajectory:
             case ToolEnd():
                 self._call_ended(event)
             case ModelCall():
-                self._model_calls.add(event.id)
+                self._model_calls[event.id] = event
             case UsageDelta(counted=None):
                 self._spend(event)
             case Compacted():
@@ -332,6 +344,9 @@ class _Trajectory:
 
     def _charge(self, step: dict[str, Any], event: UsageDelta) -> None:
         usage = event.usage
+        if call := self._model_calls.get(event.id):
+            about = {name: getattr(call, name) or None for name in _OF_CALL}
+            step.setdefault("extra", {}).setdefault("model_calls", []).append(_lean(about))
         metrics = step.setdefault("metrics", {})
         counts = {
             "prompt_tokens": _sum(usage.input, usage.cache_read, usage.cache_write),

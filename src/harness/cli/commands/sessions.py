@@ -7,6 +7,7 @@ ID is a session's id, the beginning of one, `last`, or the agent's own id of a s
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -332,6 +333,8 @@ def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
         from harness.cli.session_calls import show
 
         return show(store, _own_log(arguments, store, console), number, only_new=bool(arguments.call_diff))
+    from harness.clients.sessions.model_calls import offered_tools
+
     log_id = _found(arguments, store, console)
     if not isinstance(log_id, str):
         follows = arguments.follow
@@ -339,7 +342,8 @@ def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
         playback.show(batches, arguments, console, is_live=follows)
         return 0
     batches = _followed(store, log_id, console) if arguments.follow else read_batches(store, log_id)
-    playback.show(batches, arguments, console, is_live=arguments.follow)
+    tools = functools.partial(offered_tools, store, log_id)
+    playback.show(batches, arguments, console, is_live=arguments.follow, offered_tools=tools)
     _mention_native(store, log_id, console)
     return 0
 
@@ -407,11 +411,14 @@ def add_call_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
+    from harness.clients.sessions.model_calls import offered_tools
+
     found = _found(arguments, store, console)
     batches = read_batches(store, found) if isinstance(found, str) else _stored_log(found).batches()
     if not arguments.fast:
         batches = playback.timed(batches, arguments.speed)
-    playback.show(batches, arguments, console, is_live=not arguments.fast)
+    tools = functools.partial(offered_tools, store, found) if isinstance(found, str) else None
+    playback.show(batches, arguments, console, is_live=not arguments.fast, offered_tools=tools)
     return 0
 
 

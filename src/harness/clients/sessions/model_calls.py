@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.events import ModelCall
 from harness.gateway.bodies import BodyReader
 from harness.gateway.recorded import content_of, stored_of
@@ -62,6 +62,14 @@ def call_lines(store: Store, log_id: str, number: int, *, only_new: bool) -> lis
     return SentCalls(store, log_id).lines(number, only_new=only_new)
 
 
+def offered_tools(store: Store, log_id: str) -> list[dict[str, Any]]:
+    """What the model could call, each tool once, as functions of OpenAI's API; empty where no gateway recorded it."""
+    try:
+        return SentCalls(store, log_id).tools()
+    except HarnessError:  # the record was deleted, or has none
+        return []
+
+
 class SentCalls:
     """What was sent, of all calls of a session. Raises UsageError where nothing was recorded."""
 
@@ -78,6 +86,17 @@ class SentCalls:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def tools(self) -> list[dict[str, Any]]:
+        by_name: dict[str, Any] = {}
+        digests: set[str] = set()
+        for request, _response, body in self._calls:
+            if request.tools and request.tools in digests:
+                continue
+            digests.add(request.tools)
+            for name, tool in all_wires()[request.wire].said(_decoded(body)).tools.items():
+                by_name.setdefault(name, tool)
+        return [_as_function(name, tool) for name, tool in by_name.items()]
 
     def lines(self, number: int, *, only_new: bool) -> list[str]:
         """What was sent in a call, and the answer. `only_new`: without what the call before it in its conversation had.
@@ -97,6 +116,17 @@ class SentCalls:
             ]
             before = _items(earlier[-1][0], earlier[-1][2]) if earlier else []
         return list(_lines(request, response, body, before))
+
+
+_SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema")
+"""Where the schema of the input is, by API."""
+
+
+def _as_function(name: str, tool: Any) -> dict[str, Any]:
+    fields = tool if isinstance(tool, dict) else {}
+    schema = next((fields[key] for key in _SCHEMAS if isinstance(fields.get(key), dict)), None)
+    about = {"name": name, "description": fields.get("description"), "parameters": schema}
+    return {"type": "function", "function": {key: value for key, value in about.items() if value is not None}}
 
 
 def _items(request: RawRequest, body: bytes) -> list[SaidItem]:

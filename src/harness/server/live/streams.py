@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -12,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from harness.clients import formats
+from harness.clients.sessions.model_calls import offered_tools
 from harness.errors import HarnessError, UnknownSession
 from harness.events import Event
 from harness.folds.page_state.shapes import operations_of
@@ -62,7 +64,8 @@ class StreamsApi:
         log_id = request.path_params["id"]
         name = formats.find(request.query_params.get("view", "stream"))
         options = ViewOptions(
-            **{key: flag(request, key) for key in ("usage", "reasoning", "content", "human")}
+            **{key: flag(request, key) for key in ("usage", "reasoning", "content", "human")},
+            offered_tools=partial(offered_tools, self._channels.store, log_id),
         )
         is_followed = flag(request, "follow", default=True)
         start = max(
