@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gateway_place import TURNS, Place, calls_of
 from harness.cli.main import main
 from harness.contracts.request import GatewayOptions, Request
-from harness.events import Error, Event, Relay, RelayReply, ToolEnd
+from harness.events import Error, Event, Relay, RelayCall, RelayReply, ToolEnd
 from harness.gateway.recorded import Recording
 from harness.gateway.tape import joined, read_tape, tape_lines
 from harness.log import codec
@@ -149,6 +149,18 @@ def test_a_live_model_cannot_use_the_id_of_a_call_that_was_allowed() -> None:
     asked = Relay(id="x", call_id="c1", tool_name="Bash", input={"command": "rm -r /work"})
     assert answers.answer(asked) is None
     assert answers.answer(replace(asked, input=ASKED.input)) is not None
+
+
+def test_an_answer_for_one_call_is_none_for_that_call_and_another_one() -> None:
+    """One question of Droid may be for several calls."""
+    own, more = (
+        RelayCall(tool="Bash", input=ASKED.input),
+        RelayCall(tool="Bash", input={"command": "touch x"}),
+    )
+    entries = _entries(replace(ASKED, calls=[own]), ALLOWED)
+    answers = RecordedAnswers(entries, {}, has_live_calls=True)
+    assert answers.answer(replace(ASKED, calls=[own, more])) is None
+    assert answers.answer(replace(ASKED, calls=[own])) is not None
 
 
 def test_events_that_cannot_be_read_answer_nothing() -> None:

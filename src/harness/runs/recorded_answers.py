@@ -50,7 +50,8 @@ def _answered(entries: Iterable[RawEntry], places: Mapping[str, str]) -> Iterabl
     for entry in entries:
         event = _event_of(entry) if isinstance(entry, RawEvent) else None
         if isinstance(event, Relay):
-            waiting[event.id] = replace(event, input=_moved(event.input, places))
+            calls = [replace(one, input=_moved(one.input, places)) for one in event.calls or ()]
+            waiting[event.id] = replace(event, input=_moved(event.input, places), calls=calls or None)
         elif isinstance(event, RelayReply) and (relay := waiting.pop(event.id, None)) is not None:
             yield relay, event
 
@@ -64,7 +65,13 @@ def _has_id(question: Relay, relay: Relay) -> bool:
 
 def _is_same(question: Relay, relay: Relay) -> bool:
     words = (question.tool_name, question.input, question.question, question.options)
-    return words == (relay.tool_name, relay.input, relay.question, relay.options)
+    is_alike = words == (relay.tool_name, relay.input, relay.question, relay.options)
+    return is_alike and _further(question) == _further(relay)
+
+
+def _further(relay: Relay) -> list[tuple[str, Any]]:
+    """The other calls that the answer is for: an answer for one call is none for two."""
+    return [(one.tool, one.input) for one in (relay.calls or [])[1:]]
 
 
 def _moved(value: Any, places: Mapping[str, str]) -> Any:
