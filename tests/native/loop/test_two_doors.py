@@ -40,6 +40,7 @@ OTHERWISE = {
     "before_step": "state signals of a session",
     "before_work": "in a run it is the worker that takes the checkpoints",
     "before_call": "functions, made anew",
+    "before_run": "functions, made anew",
     "after_call": "functions, made anew",
     "after_answer": "goals of a session",
     "agent": "its name in the log",
