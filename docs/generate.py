@@ -384,7 +384,7 @@ def format_table() -> str:
         pattern = rf"^{re.escape(package)}==(\S+)" if index == _PIP else rf'"{re.escape(package)}": "([^"]+)"'
         version = re.search(pattern, lock if index == _PIP else node, re.MULTILINE)
         assert version is not None, package
-        (path,) = (ROOT / "tests").glob(f"*/{test}.py")
+        (path,) = (ROOT / "tests").rglob(f"{test}.py")
         logs = f"{recorded:,}" if path.parent.name == "views" else "live"
         rows.append(f"| {name} | {what} | {index} `{package}` | {version[1]} | {logs} | `{test}.py` |")
     return "\n".join(rows)

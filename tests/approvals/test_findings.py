@@ -29,7 +29,7 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/runs/test_questions.py::test_what_was_withdrawn_and_comes_again_otherwise_is_asked_about",
     ),
     "a tool of a server is taken for a built-in one by its arguments": (
-        "tests/protocols/test_acp_asked_calls.py::test_a_tool_without_a_name_is_not_known_by_its_arguments_or_kind",
+        "tests/protocols/acp/test_acp_asked_calls.py::test_a_tool_without_a_name_is_not_known_by_its_arguments_or_kind",
     ),
     "accept-edits writes anywhere": (
         "tests/approvals/test_decide.py::test_each_mode_allows_what_it_says_and_nothing_else",
@@ -52,7 +52,7 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/fleet/plans/test_fleet_workspace.py::test_a_clone_of_a_hostile_repository_runs_none_of_its_programs",
     ),
     "a browser's proof is not bound to the address": (
-        "tests/server/test_logins.py::test_a_proof_for_one_address_is_worth_nothing_at_another",
+        "tests/server/access/test_logins.py::test_a_proof_for_one_address_is_worth_nothing_at_another",
     ),
     "a call can be allowed whose rest cannot be seen": (
         "tests/server/test_attach.py::test_hidden_parts_of_a_command_are_counted_and_can_be_seen",
@@ -71,7 +71,7 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
     "refusals without end": (
         "tests/runs/test_questions.py::test_a_program_that_is_refused_again_and_again_is_ended",
         "tests/runs/test_questions.py::test_a_program_that_is_allowed_something_between_its_refusals_is_ended_too",
-        "tests/protocols/test_acp_asked_calls.py::test_refusals_end",
+        "tests/protocols/acp/test_acp_asked_calls.py::test_refusals_end",
     ),
     "always is a right to run or write anything": (
         "tests/approvals/test_grants.py::test_a_form_covers_operands_and_no_option_that_was_not_seen",
@@ -82,8 +82,8 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/runs/test_granted_modes.py::test_an_agent_that_cannot_be_asked_is_refused_in_the_same_words",
     ),
     "one question of Droid stands for several calls": (
-        "tests/protocols/test_acp_asked_calls.py::test_a_question_of_droid_stands_for_every_call_that_was_not_asked_about",
-        "tests/protocols/test_acp_asked_calls.py::test_a_question_for_several_calls_that_shows_one_says_so",
+        "tests/protocols/acp/test_acp_asked_calls.py::test_a_question_of_droid_stands_for_every_call_that_was_not_asked_about",
+        "tests/protocols/acp/test_acp_asked_calls.py::test_a_question_for_several_calls_that_shows_one_says_so",
     ),
     "an old Claude Code is not held to ask": (
         "tests/runs/test_granted_modes.py::test_claude_is_asked_only_in_versions_that_were_seen_to_ask",
@@ -99,11 +99,11 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/runs/test_questions.py::test_always_that_is_not_offered_is_no_answer",
     ),
     "own words do not reach Kimi": (
-        "tests/protocols/test_acp_forms.py::test_own_words_that_a_form_has_no_place_for_are_given_as_a_message",
+        "tests/protocols/acp/test_acp_forms.py::test_own_words_that_a_form_has_no_place_for_are_given_as_a_message",
     ),
     "an interrupted command of Goose lives on": (
         "tests/runs/test_left_behind.py::test_no_command_of_goose_outlives_the_turn_that_was_interrupted",
-        "tests/protocols/test_acp.py::test_a_program_that_leaves_commands_is_ended_with_the_interrupted_call",
+        "tests/protocols/acp/test_acp.py::test_a_program_that_leaves_commands_is_ended_with_the_interrupted_call",
     ),
     "costs of a held conversation of Goose are wrong": (
         "tests/agents/test_goose.py::test_every_turn_of_a_held_conversation_costs_what_it_added",
@@ -126,8 +126,8 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/clients/test_shown_to_other_clients.py::test_a_client_that_is_a_program_gets_every_call_of_a_question",
     ),
     "any call is asked about as a plan if it says that it is one": (
-        "tests/protocols/test_acp_asked_calls.py::test_a_call_that_claims_to_be_a_plan_is_asked_about_as_what_it_is",
-        "tests/protocols/test_acp_asked_calls.py::test_a_plan_that_comes_with_other_calls_is_no_question_about_a_plan_alone",
+        "tests/protocols/acp/test_acp_asked_calls.py::test_a_call_that_claims_to_be_a_plan_is_asked_about_as_what_it_is",
+        "tests/protocols/acp/test_acp_asked_calls.py::test_a_plan_that_comes_with_other_calls_is_no_question_about_a_plan_alone",
     ),
     "a check of files runs for a change that is refused": (
         "tests/cli/test_cli_additions.py::test_no_check_runs_for_a_change_that_is_not_allowed",
@@ -143,7 +143,7 @@ FINDINGS: Mapping[str, tuple[str, ...]] = {
         "tests/approvals/test_decide.py::test_a_line_that_could_come_to_a_denied_command_is_never_allowed_unasked",
     ),
     "questions of sub-agents are not marked": (
-        "tests/protocols/test_acp_asked_calls.py::test_a_question_of_a_sub_agent_says_whose_it_is",
+        "tests/protocols/acp/test_acp_asked_calls.py::test_a_question_of_a_sub_agent_says_whose_it_is",
     ),
     "the doctor calls a version broken that does not say which it is": (
         "tests/lab/test_two_way_run.py::test_an_agent_that_does_not_say_its_version_is_not_called_broken",

@@ -17,25 +17,25 @@ from test_cli_transcripts import TRANSCRIPTS
 
 NOT_CALLED = {
     "chat": "a terminal: tests/cli/chat",
-    "demo": "tests/cli/test_cli_demo.py",
+    "demo": "tests/cli/demonstration/test_cli_demo.py",
     "doctor": "asks real agents: tests/lab",
-    "fleet try --apply": "needs the id of a case: tests/cli/test_cli_fleet.py",
-    "lab serve": "runs until it is interrupted: tests/cli/test_cli_lab.py",
+    "fleet try --apply": "needs the id of a case: tests/cli/fleet/test_cli_fleet.py",
+    "lab serve": "runs until it is interrupted: tests/cli/commands/test_cli_lab.py",
     "models fetch local": "98 MB from the network",
     "replay": "plays what a real agent has sent: tests/gateway",
     "run --agent claude --permissions ask --on-ask wait": "waits for a person: tests/cli/test_cli_questions.py",
     "run --agent codex --sandbox": "which wall there is, is of the machine: tests/sandbox",
     "run --agent native --model local/": "98 MB from the network",
-    "run --agent remote": "a runner elsewhere: tests/server/test_runner.py",
+    "run --agent remote": "a runner elsewhere: tests/server/runner/test_runner.py",
     "run --agent rlm": "a model that writes programs: tests/native/rlm",
     "run -a claude --sealed": "which wall there is, is of the machine: tests/gateway",
     'run -a "acp:my-agent': "an agent that is called that: tests/session",
-    "runner": "runs until it is interrupted: tests/server/test_runner.py",
-    "service install": "systemd of whoever runs the tests: tests/cli/test_cli_service.py",
+    "runner": "runs until it is interrupted: tests/server/runner/test_runner.py",
+    "service install": "systemd of whoever runs the tests: tests/cli/commands/test_cli_service.py",
     "service uninstall": "the same",
     "sessions keep ID": "of agents' own stores: tests/cli/test_cli_histories.py",
     "tui": "a screen: tests/tui",
-    "wait --for needs-you": "waits for an hour: tests/cli/test_cli_wait.py",
+    "wait --for needs-you": "waits for an hour: tests/cli/commands/test_cli_wait.py",
 }
 """How commands begin that are not called here, with the reason and the place of their tests."""
 CONSENT = {
