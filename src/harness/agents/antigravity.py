@@ -176,7 +176,7 @@ class AntigravityTranslator(PlainAnswer):
         """The step whose text is being written."""
         self._pieces: list[str] = []
         self._calls: dict[str, list[Operation]] = {}
-        self._ended: set[str] = set()
+        self._ended_calls: set[str] = set()
         self._children = ChildRuns("antigravity")
         self._children_begun: list[str] = []
         self._is_denied = False
@@ -279,7 +279,7 @@ class AntigravityTranslator(PlainAnswer):
         out: list[Event] = []
         if index != self._speaking:
             out += self._finish_text()
-        if f"step-{index}" not in self._calls and f"step-{index}" not in self._ended:
+        if f"step-{index}" not in self._calls and f"step-{index}" not in self._ended_calls:
             self._calls[f"step-{index}"] = []
             self.turns = (self.turns or 0) + 1
             # The model is asked again: what went wrong before was not the end.
@@ -304,12 +304,12 @@ class AntigravityTranslator(PlainAnswer):
         return [Message(role="assistant", text=whole, id=name)]
 
     def _end_step(self, name: str) -> list[Operation]:
-        self._ended.add(name)
+        self._ended_calls.add(name)
         return self._calls.pop(name, [])
 
     def _used(self, step: Record, name: str) -> list[Event]:
         usage = _usage_of(record_of(step.get("usage")))
-        is_news = usage.without_zeros() and name not in self._ended
+        is_news = usage.without_zeros() and name not in self._ended_calls
         return [UsageDelta(usage=usage, model=self._model, id=name)] if is_news else []
 
     def _tool(self, record: Record) -> Sequence[Event]:
@@ -319,7 +319,7 @@ class AntigravityTranslator(PlainAnswer):
         if index is None or not name:
             return [Unknown(raw=record)]
         call_id, arguments = f"step-{index}", info.get("parameters")
-        if call_id in self._ended:
+        if call_id in self._ended_calls:
             return ()
         operations = ANTIGRAVITY.operations(name, arguments, self.working_directory)
         raw = step if operations is None else None
@@ -372,7 +372,7 @@ class AntigravityTranslator(PlainAnswer):
         if index is None:
             return [Unknown(raw=record)]
         call_id, name = f"step-{index}", text_of(step.get("tool_name")) or _SUBAGENTS
-        if call_id in self._ended:
+        if call_id in self._ended_calls:
             return ()
         data = record_of(step.get("subagent_info"))
         spawned = [_spawn_of(record_of(agent)) for agent in items_of(data.get("subagents"))]

@@ -64,7 +64,7 @@ class ModelLedger:
     def __init__(self) -> None:
         self._reported: dict[str, Usage] = {}
         """By model, the sum of the `UsageDelta`s."""
-        self._stated: dict[str, Usage] = {}
+        self._stated_usage: dict[str, Usage] = {}
         """By model, what results have stated for this run."""
         self._process: dict[str, Usage] = {}
         self._process_usd = 0.0
@@ -81,9 +81,9 @@ class ModelLedger:
     def result(self, record: dict[str, Any], main_model: str) -> list[UsageDelta]:
         """A result line: what it adds to the calls that are already known."""
         for model, usage in self._news_of(record, main_model).items():
-            self._stated[model] = self._stated.get(model, Usage()).plus(self._split(model, usage))
+            self._stated_usage[model] = self._stated_usage.get(model, Usage()).plus(self._split(model, usage))
         reported, total = _sum(self._reported), self.total
-        rests = {model: self._rest_of(model) for model in self._stated}
+        rests = {model: self._rest_of(model) for model in self._stated_usage}
         # Names that do not fit together would count some calls twice; then the rest has no model.
         if _counts(_sum(rests)) != _counts(total.minus(reported)):
             return []
@@ -105,7 +105,7 @@ class ModelLedger:
     @property
     def total(self) -> Usage:
         """All that this run used, as far as it is known."""
-        reported, from_results = _sum(self._reported), _sum(self._stated)
+        reported, from_results = _sum(self._reported), _sum(self._stated_usage)
         counts = {name: larger(getattr(reported, name), getattr(from_results, name)) for name in CLASSES}
         cost = larger(self._cost_usd, from_results.cost_usd)
         return Usage(
@@ -144,7 +144,7 @@ class ModelLedger:
         return replace(news, output=max(0, news.output - more), reasoning=more)
 
     def _rest_of(self, model: str) -> Usage:
-        rest = self._stated[model].minus(self._reported.get(model, Usage()))
+        rest = self._stated_usage[model].minus(self._reported.get(model, Usage()))
         if not any(_counts(rest)):
             rest = Usage(cost_usd=rest.cost_usd, cost_source=rest.cost_source)
         return rest if rest.cost_usd else replace(rest, cost_usd=None, cost_source="")

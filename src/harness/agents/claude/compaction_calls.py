@@ -72,13 +72,13 @@ def plain_name(model: str) -> str:
     return model.partition("[")[0]
 
 
-def _plus(one: Counts, other: Counts) -> Counts:
-    a, b, c, d, e, f = one
+def _plus(first: Counts, other: Counts) -> Counts:
+    a, b, c, d, e, f = first
     u, v, w, x, y, z = other
     return a + u, b + v, c + w, d + x, e + y, f + z
 
 
-def _minus(one: Counts, other: Counts) -> Counts:
-    a, b, c, d, e, f = one
+def _minus(first: Counts, other: Counts) -> Counts:
+    a, b, c, d, e, f = first
     u, v, w, x, y, z = other
     return a - u, b - v, c - w, d - x, e - y, f - z

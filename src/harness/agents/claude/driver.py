@@ -73,7 +73,7 @@ class ClaudeControl(Driver):
     def __init__(self, request: Request, line_id: str) -> None:
         super().__init__(request, line_id)
         self._requests = 0
-        self._sent: set[str] = set()
+        self._sent_ids: set[str] = set()
         """Ids of messages in the middle of a turn that are not taken yet."""
         self._taking_back: dict[str, str] = {}
         """Requests to take a message back that the program has not carried out yet → the id of the message."""
@@ -108,13 +108,13 @@ class ClaudeControl(Driver):
     def steer(self, prompt: Prompt) -> Moves | None:
         if not self.is_busy:
             return None
-        self._sent.add(prompt.id)
+        self._sent_ids.add(prompt.id)
         return [_user_line(prompt)]
 
     def interrupt(self) -> Moves:
         self._is_interrupted = True
         moves: list[Move] = []
-        for message_id in sorted(self._sent - set(self._taking_back.values())):
+        for message_id in sorted(self._sent_ids - set(self._taking_back.values())):
             moves.append(self._control(subtype="cancel_async_message", message_uuid=message_id))
             self._taking_back[f"harness-{self._requests}"] = message_id
         moves.append(self._control(subtype="interrupt", cancel_queued=True))
@@ -185,7 +185,7 @@ class ClaudeControl(Driver):
         if state == "running" and not self.is_busy:
             self._begin_turn()
             return [TurnStarted()]
-        waits = bool(self._sent) and not self._is_interrupted
+        waits = bool(self._sent_ids) and not self._is_interrupted
         is_over = state == "idle" and self._result is not None and not waits
         return self._ended() if is_over and (self._is_interrupted or not self._tasks) else ()
 
@@ -214,7 +214,7 @@ class ClaudeControl(Driver):
         self.session_id = text_of(record.get("session_id")) or self.session_id
         if self._is_interrupted and self._has_queue:
             return self._ended()  # it does not know the request, and will not become idle
-        waits = self._says_states or (self._sent and not self._is_interrupted)
+        waits = self._says_states or (self._sent_ids and not self._is_interrupted)
         return () if waits else self._ended()
 
     def _on_response(self, response: Record) -> Moves:
@@ -222,10 +222,12 @@ class ClaudeControl(Driver):
         if not message_id or response.get("subtype") != "success":
             return ()
         del self._taking_back[text_of(response.get("request_id"))]
-        is_ours = record_of(response.get("response")).get("cancelled") is True and message_id in self._sent
+        is_ours = (
+            record_of(response.get("response")).get("cancelled") is True and message_id in self._sent_ids
+        )
         if not is_ours:
             return ()  # it has been taken: the program repeats it, or has said so
-        self._sent.remove(message_id)
+        self._sent_ids.remove(message_id)
         return [NotTaken(message_id)]
 
     def _on_lifecycle(self, prompt_id: str, state: str) -> Moves:
@@ -238,15 +240,15 @@ class ClaudeControl(Driver):
                 return [TurnEnded("completed" if state == "completed" else "interrupted")]
             case "completed":
                 return self._taken(prompt_id)
-            case "cancelled" if prompt_id in self._sent:
-                self._sent.remove(prompt_id)
+            case "cancelled" if prompt_id in self._sent_ids:
+                self._sent_ids.remove(prompt_id)
                 return [NotTaken(prompt_id)]
         return ()
 
     @property
     def _has_queue(self) -> bool:
         """Whether a message is still queued although it was to be taken back."""
-        return not self._sent.isdisjoint(self._taking_back.values())
+        return not self._sent_ids.isdisjoint(self._taking_back.values())
 
     def _ended(self) -> Moves:
         result, self._result = self._result or {}, None
@@ -261,9 +263,9 @@ class ClaudeControl(Driver):
     def _taken(self, prompt_id: str) -> Moves:
         if prompt_id == self._waiting_prompt:
             self._waiting_prompt = ""
-        if prompt_id not in self._sent:
+        if prompt_id not in self._sent_ids:
             return ()
-        self._sent.remove(prompt_id)
+        self._sent_ids.remove(prompt_id)
         return [Taken(prompt_id)]
 
     # Questions
@@ -352,10 +354,10 @@ class ClaudeControl(Driver):
 def _user_line(prompt: Prompt) -> Move:
     images = [
         {
-            "type": "image" if one.media_type.startswith("image/") else "document",
-            "source": {"type": "base64", "media_type": one.media_type, "data": one.data},
+            "type": "image" if attachment.media_type.startswith("image/") else "document",
+            "source": {"type": "base64", "media_type": attachment.media_type, "data": attachment.data},
         }
-        for one in prompt.attachments
+        for attachment in prompt.attachments
     ]
     content = [*images, {"type": "text", "text": prompt.text}]
     return line(
@@ -374,8 +376,8 @@ def _questions(tool_input: dict[str, Any]) -> list[AskedQuestion]:
     questions = []
     for item in map(record_of, items_of(tool_input.get("questions"))):
         options = [
-            Choice(label=text_of(one.get("label")), description=text_of(one.get("description")))
-            for one in map(record_of, items_of(item.get("options")))
+            Choice(label=text_of(option.get("label")), description=text_of(option.get("description")))
+            for option in map(record_of, items_of(item.get("options")))
         ]
         text = text_of(item.get("question"))
         questions.append(

@@ -212,9 +212,9 @@ class _ClaudeScan(FileScan[_State]):
             _used_tokens(message_id, run, time_of(timestamp), model, usage, cost_usd)
             for message_id, (run, timestamp, model, usage, cost_usd) in self._calls.items()
         ]
-        tokens += [_used_by_compaction(*one) for one in self._compacted]
+        tokens += [_used_by_compaction(*compaction) for compaction in self._compacted]
         self._calls, self._compacted = {}, []
-        self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in tokens)])
+        self.summary.ended_ms = max([self.summary.ended_ms, *(compaction.at_ms for compaction in tokens)])
         return tokens
 
     def _answer(self, record: _Line, message: _Message, document: Document) -> None:

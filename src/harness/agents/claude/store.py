@@ -101,7 +101,7 @@ class ClaudeRewording(Rewording):
         """The model's last answer, as far as it is known."""
         self._usage: dict[tuple[str, str], tuple[str, Record]] = {}
         """Message and request → model and usage; of several lines of a message the last counts."""
-        self._counted: dict[tuple[str, str], Record] = {}
+        self._counted_usage: dict[tuple[str, str], Record] = {}
         self._message = ("", "")
         self._boundary: Record | None = None
         self._is_interrupted = False
@@ -112,7 +112,7 @@ class ClaudeRewording(Rewording):
         return f"system/{text_of(record.get('subtype'))}" if kind == "system" else kind
 
     def opening(self) -> None:
-        self._last, self._usage, self._counted = {}, {}, {}
+        self._last, self._usage, self._counted_usage = {}, {}, {}
         self._message, self._is_interrupted = ("", ""), False
         self.put(
             {
@@ -266,7 +266,7 @@ class ClaudeRewording(Rewording):
         """
         message_id, _request_id = key = self._message
         model, usage = self._usage.get(key, ("", {}))
-        before, self._counted[key] = self._counted.get(key, {}), usage
+        before, self._counted_usage[key] = self._counted_usage.get(key, {}), usage
         if not message_id or not usage or usage == before:
             return
         if before:
@@ -417,7 +417,7 @@ def _rewound_prompts(session: StoredSession) -> frozenset[str]:
     first = next(reversed(chain), "")
     order = {record_id: number for number, record_id in enumerate(above)}
     oldest = 0 if first in prompts else order.get(first, 0)
-    return frozenset(one for one in prompts if one not in chain and order[one] >= oldest)
+    return frozenset(prompt for prompt in prompts if prompt not in chain and order[prompt] >= oldest)
 
 
 def _is_prompt(record: Record) -> bool:

@@ -70,7 +70,7 @@ class ClineSpeakers:
         self.model = ""
         self.has_usage = False
         self._speakers: dict[str, ClineSpeaker] = {}
-        self._held: list[_Answer] = []
+        self._held_answers: list[_Answer] = []
         self._last_usage: dict[str, Any] = {}
         self._numbers = 0
 
@@ -91,13 +91,13 @@ class ClineSpeakers:
         speaker.is_gone = True
         del self._speakers[agent_id]
         self.is_alone = not self._speakers
-        for answer in self._held:
+        for answer in self._held_answers:
             answer.candidates = [each for each in answer.candidates if each is not speaker]
         return out
 
     def named(self, speaker: ClineSpeaker) -> list[Event]:
         """A hook names the agent that wrote last: the first answer that can be its own is attributed to it."""
-        for answer in self._held:
+        for answer in self._held_answers:
             if speaker in answer.candidates and _fits(speaker, answer.usage):
                 return self._resolve(answer, speaker)
         return []
@@ -110,7 +110,7 @@ class ClineSpeakers:
         """What could not be attributed belongs to the first agent that is possible."""
         return [
             event
-            for answer in list(self._held)
+            for answer in list(self._held_answers)
             for event in self._resolve(answer, next(iter(answer.candidates), self.main))
         ]
 
@@ -134,8 +134,8 @@ class ClineSpeakers:
         text = text_of(event.get("text")) or text_of(event.get("content"))
         if speaker is None and not self.is_alone:
             speaker = next((each for each in self._plain() if each.text and each.text == text), None)
-            if speaker is None and self._held and self._held[-1].usage is self._last_usage:
-                self._held[-1].texts.append(text)
+            if speaker is None and self._held_answers and self._held_answers[-1].usage is self._last_usage:
+                self._held_answers[-1].texts.append(text)
                 return ()
         speaker = speaker or (self.main if self.is_alone else self.likely_speaker())
         out = self._confirmed(speaker)
@@ -157,8 +157,8 @@ class ClineSpeakers:
         text = text_of(event.get("reasoning"))
         if speaker is None and not self.is_alone:
             speaker = next((each for each in self._plain() if each.reasoning == text and text), None)
-            if speaker is None and self._held and self._held[-1].usage is self._last_usage:
-                self._held[-1].reasonings.append(text)
+            if speaker is None and self._held_answers and self._held_answers[-1].usage is self._last_usage:
+                self._held_answers[-1].reasonings.append(text)
                 return ()
         return self._reasoning(speaker or (self.main if self.is_alone else self.likely_speaker()), text)
 
@@ -167,7 +167,7 @@ class ClineSpeakers:
         if speaker is None and self.is_alone:
             speaker = self.main
         if speaker is not None:
-            self._held = [answer for answer in self._held if answer.usage != event]
+            self._held_answers = [answer for answer in self._held_answers if answer.usage != event]
             return self._used(speaker, event)
         if any(each.is_member and each.used == _sums(event) for each in self._speakers.values()):
             return ()
@@ -176,7 +176,7 @@ class ClineSpeakers:
         if len(candidates) == 1:
             # A member's usage comes again, with its name.
             return () if candidates[0].is_member else self._used(candidates[0], event)
-        self._held.append(_Answer(event, candidates))
+        self._held_answers.append(_Answer(event, candidates))
         return ()
 
     def _name(self, kind: str) -> str:
@@ -207,13 +207,13 @@ class ClineSpeakers:
 
     def _confirmed(self, speaker: ClineSpeaker) -> list[Event]:
         """It is known which agent writes now, and so whose the usage just before was."""
-        answer = self._held[-1] if self._held else None
+        answer = self._held_answers[-1] if self._held_answers else None
         if answer is None or answer.usage is not self._last_usage or answer.texts:
             return []
         return self._resolve(answer, speaker) if speaker in answer.candidates else []
 
     def _resolve(self, answer: _Answer, speaker: ClineSpeaker) -> list[Event]:
-        self._held = [each for each in self._held if each is not answer]
+        self._held_answers = [each for each in self._held_answers if each is not answer]
         out = self._used(speaker, answer.usage)
         for text in answer.reasonings:
             out += self._reasoning(speaker, text)

@@ -172,7 +172,7 @@ class CodexTranslator(PlainAnswer):
         """An error that `turn.failed` is expected to repeat."""
         self._open: dict[str, list[Operation]] = {}
         """Calls that have started, with their operations."""
-        self._shown: dict[str, str] = {}
+        self._shown_output: dict[str, str] = {}
         """Call → its output, as far as it was emitted."""
         self._unfinished: dict[str, Record] = {}
         """Items that are emitted when they have ended: messages, and unknown ones."""
@@ -183,15 +183,15 @@ class CodexTranslator(PlainAnswer):
         self._asked_thread = ""
         """The thread to resume, if it was named."""
         self._thread_total = Usage()
-        self._used = Usage()
+        self._usage_so_far = Usage()
 
     def begin(self, start: RawStart) -> None:
         """Whether a run's usage includes earlier runs of its thread depends on how it was started."""
         super().begin(start)
         is_counted = has(numbers_of(start.version), _COUNTS_THREADS_SINCE)
         self.counts_whole_session = is_counted and not {"resume", "fork"}.isdisjoint(start.argv)
-        asked = argument_of(start.argv, "resume")
-        self._asked_thread = asked if _THREAD_ID.fullmatch(asked) else ""
+        resume_id = argument_of(start.argv, "resume")
+        self._asked_thread = resume_id if _THREAD_ID.fullmatch(resume_id) else ""
 
     def kind(self, record: Record) -> str:
         kind = text_of(record.get("type"))
@@ -241,8 +241,8 @@ class CodexTranslator(PlainAnswer):
 
     def _how_it_ended(self, ending: Ending) -> Sequence[Event]:
         if self._held_error is not None:
-            held, self._held_error = self._held_error, None
-            return [_as_failure(held), Result(success=False, outcome="failed")]
+            error, self._held_error = self._held_error, None
+            return [_as_failure(error), Result(success=False, outcome="failed")]
         is_seen = ending.exit_code is not None or ending.signal is not None
         if not self._is_turn_open or not is_seen or ending.outcome is not None:
             return ()
@@ -260,7 +260,11 @@ class CodexTranslator(PlainAnswer):
 
     def _thread_completed(self, record: Record) -> Sequence[Event]:
         self._is_turn_open = False
-        return [Result(success=True, text=first_text(record, "summary", "result"), usage=self._used or None)]
+        return [
+            Result(
+                success=True, text=first_text(record, "summary", "result"), usage=self._usage_so_far or None
+            )
+        ]
 
     def _turn_started(self, _record: Record) -> Sequence[Event]:
         self._is_turn_open = True
@@ -268,7 +272,10 @@ class CodexTranslator(PlainAnswer):
 
     def _turn_completed(self, record: Record) -> Sequence[Event]:
         self._is_turn_open = False
-        return [*self._usage(record_of(record.get("usage"))), Result(success=True, usage=self._used or None)]
+        return [
+            *self._usage(record_of(record.get("usage"))),
+            Result(success=True, usage=self._usage_so_far or None),
+        ]
 
     def _usage(self, data: Record) -> list[Event]:
         """The total of the thread so far → what was added since the last record."""
@@ -280,7 +287,7 @@ class CodexTranslator(PlainAnswer):
             return []  # how much of it is this run's is known at the end
         added = total.minus(self._thread_total) if includes(total, self._thread_total) else total
         self._thread_total = total
-        self._used = self._used.plus(added)
+        self._usage_so_far = self._usage_so_far.plus(added)
         if not any((added.input, added.output, added.cache_read, added.cache_write, added.reasoning)):
             return []
         return [UsageDelta(usage=added)]
@@ -289,16 +296,18 @@ class CodexTranslator(PlainAnswer):
         self._is_turn_open = False
         error = record_of(record.get("error"))
         message = plain(first_text(error, "message") or first_text(record, "error", "message"))
-        held, self._held_error = self._held_error, None
-        is_other = held is not None and message not in ("", held.message)
+        earlier_error, self._held_error = self._held_error, None
+        is_other = earlier_error is not None and message not in ("", earlier_error.message)
         limit = limit_code(error)
         code = limit or first_text(error, "code") or text_of(record.get("code"))
-        if held is None or is_other:
+        if earlier_error is None or is_other:
             failure = Error(message=message or "turn failed", code=code or "turn_failed")
         else:
-            failure = Error(message=held.message, code=limit) if limit else _as_failure(held)
-        failed = Result(success=False, outcome="failed", usage=self._used or None)
-        return [*([held] if held is not None and is_other else []), failure, failed]
+            failure = (
+                Error(message=earlier_error.message, code=limit) if limit else _as_failure(earlier_error)
+            )
+        failed = Result(success=False, outcome="failed", usage=self._usage_so_far or None)
+        return [*([earlier_error] if earlier_error is not None and is_other else []), failure, failed]
 
     def _error(self, record: Record) -> Sequence[Event]:
         message = plain(first_text(record, "message", "error")) or "Codex reported an error without a message"
@@ -374,8 +383,8 @@ class CodexTranslator(PlainAnswer):
         call_id, _item, call = self._call_of(record)
         if call is None or call_id not in self._open:
             return ()
-        known, self._shown[call_id] = self._shown.get(call_id, ""), call.output or ""
-        new = continuation(known, call.output or "")
+        before, self._shown_output[call_id] = self._shown_output.get(call_id, ""), call.output or ""
+        new = continuation(before, call.output or "")
         return [ToolProgress(call_id=call_id, text=new)] if new else ()
 
     def _start(self, call_id: str, call: CallItem) -> ToolStart:
@@ -394,7 +403,7 @@ class CodexTranslator(PlainAnswer):
         out: list[Event] = [] if call_id in self._open else [self._start(call_id, call)]
         children, operations = self._children.after(item, call_id)
         out.extend(children)
-        known = self._open.pop(call_id)
+        start = self._open.pop(call_id)
         operations = operations or call.operations
         out.append(
             ToolEnd(
@@ -403,7 +412,7 @@ class CodexTranslator(PlainAnswer):
                 success=success_of(item),
                 output=call.output,
                 exit_code=exit_code_of(item.get("exit_code")),
-                operations=operations if operations != known else None,
+                operations=operations if operations != start else None,
                 raw=call.raw,
             )
         )

@@ -133,7 +133,7 @@ class CodexAppServer(JsonRpcDriver):
         super().__init__(request, line_id)
         self._turns: dict[str, str] = {}
         """Thread → its running turn."""
-        self._held: Prompt | None = None
+        self._held_prompt: Prompt | None = None
         """A prompt that came before the handshake was done."""
         self._steered: dict[str, _Steering] = {}
         self._items: dict[tuple[str, str], Record] = {}
@@ -163,13 +163,13 @@ class CodexAppServer(JsonRpcDriver):
     def _initialized(self, response: RpcResponse) -> Moves:
         if response.error is not None:
             return self._cannot_begin(response.error)
-        done = self._notify("initialized")
+        initialized = self._notify("initialized")
         if self.request.resume:
-            return [done, *self._open_thread(self.request.resume)]
+            return [initialized, *self._open_thread(self.request.resume)]
         if self.request.continue_last:
             latest = {"limit": 1, "cwd": self.request.cwd, "sourceKinds": list(_SOURCES)}
-            return [done, self._call("thread/list", latest, self._listed)]
-        return [done, *self._open_thread("")]
+            return [initialized, self._call("thread/list", latest, self._listed)]
+        return [initialized, *self._open_thread("")]
 
     def _listed(self, response: RpcResponse) -> Moves:
         """Without an earlier thread a new one is started."""
@@ -187,14 +187,14 @@ class CodexAppServer(JsonRpcDriver):
             config["model_reasoning_effort"] = request.effort
         if request.tool_servers:
             config["mcp_servers"] = {server.name: _as_server(server) for server in request.tool_servers}
-        given = {
+        parameters = {
             "threadId": thread_id,
             "cwd": request.cwd if thread_id else "",
             "model": request.model,
             "baseInstructions": request.system_prompt,
             "developerInstructions": request.append_system_prompt,
         }
-        params: Record = {name: value for name, value in given.items() if value}
+        params: Record = {name: value for name, value in parameters.items() if value}
         params |= {**_PERMISSIONS[request.permissions], "config": config}
         if not thread_id:
             return [self._call("thread/start", params, self._thread_opened)]
@@ -208,11 +208,11 @@ class CodexAppServer(JsonRpcDriver):
             return self._cannot_begin(response.error or "it named no thread")
         self._model = text_of(response.result.get("model")) or self._model
         self.is_ready = True
-        held, self._held = self._held, None
-        return [SessionKnown(self.session_id), *(self.prompt(held) if held is not None else ())]
+        prompt, self._held_prompt = self._held_prompt, None
+        return [SessionKnown(self.session_id), *(self.prompt(prompt) if prompt is not None else ())]
 
     def _cannot_begin(self, why: str) -> Moves:
-        self.is_busy, self._held = False, None
+        self.is_busy, self._held_prompt = False, None
         return [TurnEnded("failed", f"Codex could not begin: {why}", is_final=True)]
 
     # A turn
@@ -220,7 +220,7 @@ class CodexAppServer(JsonRpcDriver):
     def prompt(self, prompt: Prompt) -> Moves:
         self._renew()
         if not self.is_ready:
-            self._held = prompt
+            self._held_prompt = prompt
             return ()
         return self._start_turn(prompt)
 
@@ -254,8 +254,8 @@ class CodexAppServer(JsonRpcDriver):
             return self._interrupt_turns((thread,))
         if thread != self.session_id:
             return ()
-        waiting = [one for one in self._steered.values() if not one.is_sent]
-        return [move for one in waiting for move in self._send_steering(one)]
+        waiting = [steer for steer in self._steered.values() if not steer.is_sent]
+        return [move for steer in waiting for move in self._send_steering(steer)]
 
     def _renew(self) -> None:
         self.is_busy, self._is_interrupting, self._end, self._plan = True, False, None, ""
@@ -331,7 +331,9 @@ class CodexAppServer(JsonRpcDriver):
         if not isinstance(client_id, str):
             text = "".join(text_of(record_of(part).get("text")) for part in items_of(item.get("content")))
             alike = (
-                one.prompt.id for one in self._steered.values() if one.is_sent and one.prompt.text == text
+                steer.prompt.id
+                for steer in self._steered.values()
+                if steer.is_sent and steer.prompt.text == text
             )
             client_id = next(alike, "")
         return [Taken(client_id)] if self._steered.pop(client_id, None) is not None else ()
@@ -344,27 +346,29 @@ class CodexAppServer(JsonRpcDriver):
 
     # Questions
 
-    def _asked_by_program(self, asked: RpcRequest) -> Moves:
-        item = self._item_of(asked)
-        relay = relay_of(asked, item, self.request.cwd)
-        thread = text_of(asked.params.get("threadId"))
-        relay = replace(relay, call_id=text_of(asked.params.get("itemId")) or text_of(item.get("id")))
+    def _asked_by_program(self, request: RpcRequest) -> Moves:
+        item = self._item_of(request)
+        relay = relay_of(request, item, self.request.cwd)
+        thread = text_of(request.params.get("threadId"))
+        relay = replace(relay, call_id=text_of(request.params.get("itemId")) or text_of(item.get("id")))
         if thread != self.session_id:
             name, spawn_call_id = self._spawned.get(thread, ("sub-agent", ""))
             relay = replace(relay, subagent=name, spawn_call_id=spawn_call_id)
-        return [self._ask(asked, relay, *calls_of(asked, item, relay, self.request.cwd))]
+        return [self._ask(request, relay, *calls_of(request, item, relay, self.request.cwd))]
 
-    def _item_of(self, asked: RpcRequest) -> Record:
+    def _item_of(self, request: RpcRequest) -> Record:
         """The item that a request is about. Those of MCP servers do not name it."""
-        params = asked.params
+        params = request.params
         thread, item_id = text_of(params.get("threadId")), text_of(params.get("itemId"))
         if item_id or not is_approval_of_tool(params):
             return self._items.get((thread, item_id), {})
-        given, server = record_of(params.get("_meta")).get("tool_params"), params.get("serverName")
+        tool_input, server = record_of(params.get("_meta")).get("tool_params"), params.get("serverName")
         alike = (
             item
             for (owner, _id), item in self._items.items()
-            if owner == thread and item.get("server") == server and (item.get("arguments") or {}) == given
+            if owner == thread
+            and item.get("server") == server
+            and (item.get("arguments") or {}) == tool_input
         )
         return next(alike, {})
 
@@ -433,7 +437,7 @@ class CodexAppServer(JsonRpcDriver):
         if not self.is_busy or self._is_interrupting:
             return ()
         if not self.is_ready:
-            self.is_busy, self._held = False, None
+            self.is_busy, self._held_prompt = False, None
             return [TurnEnded("interrupted", is_final=True)]
         self._is_interrupting = not any(isinstance(native, _Plan) for native in self.open.values())
         return self._interrupt_turns(tuple(self._turns)) if self._is_interrupting else ()

@@ -86,8 +86,8 @@ def _file_change(item: Item, _cwd: str) -> CallItem | None:
     writes = [write for change in changes for write in _writes_of(change)]
     if not writes:
         return None
-    given = {name: item[name] for name in ("changes", "path") if name in item}
-    return CallItem(tool_name="file_change", input=given, operations=writes)
+    change_input = {name: item[name] for name in ("changes", "path") if name in item}
+    return CallItem(tool_name="file_change", input=change_input, operations=writes)
 
 
 def _writes_of(change: Item) -> list[Operation]:
@@ -124,8 +124,8 @@ def _web_search(item: Item, _cwd: str) -> CallItem:
     if url:
         fetches: list[Operation] = [Fetch(url=url, query=text_of(action.get("pattern")))]
     else:
-        wanted = dict.fromkeys(text_of(each) for each in [*queries, query] if text_of(each))
-        fetches = [Fetch(query=each) for each in wanted]
+        searches = dict.fromkeys(text_of(each) for each in [*queries, query] if text_of(each))
+        fetches = [Fetch(query=each) for each in searches]
     return CallItem(tool_name="web_search", input={"query": query} if query else None, operations=fetches)
 
 
@@ -136,10 +136,10 @@ def _collab_tool_call(item: Item, _cwd: str) -> CallItem:
     spawned: list[Operation] = [Spawn(agent_id=thread, task=prompt) for thread in threads or [""]]
     states = record_of(item.get("agents_states")).values()
     texts = [text_of(record_of(state).get("message")) for state in states]
-    given = {"prompt": prompt, "receiver_thread_ids": threads}
+    call_input = {"prompt": prompt, "receiver_thread_ids": threads}
     return CallItem(
         tool_name=name,
-        input={key: value for key, value in given.items() if value},
+        input={key: value for key, value in call_input.items() if value},
         operations=spawned if name == _SPAWN else [],
         output="\n".join(filter(None, texts)) or None,
     )
@@ -273,13 +273,13 @@ def stderr_events(line: str) -> tuple[str, Sequence[Event]]:
 def usage_of(data: dict[str, Any]) -> Usage:
     """The totals of a thread. Codex counts cached tokens into the input, and reasoning into the output."""
     cached = count_of(data.get("cached_input_tokens"))
-    written = count_of(data.get("cache_write_input_tokens"))
+    cache_writes = count_of(data.get("cache_write_input_tokens"))
     reasoning = count_of(data.get("reasoning_output_tokens"))
     return Usage(
-        input=besides(count_of(data.get("input_tokens")), cached, written),
+        input=besides(count_of(data.get("input_tokens")), cached, cache_writes),
         output=besides(count_of(data.get("output_tokens")), reasoning),
         cache_read=cached,
-        cache_write=written,
+        cache_write=cache_writes,
         reasoning=reasoning,
     )
 

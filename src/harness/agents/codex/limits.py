@@ -28,20 +28,20 @@ def limit_code(error: Record) -> str:
 
 def limit_windows(snapshot: Record) -> list[LimitWindow]:
     """A slot says nothing of which window it has: a plan without one of five hours has the week in the first."""
-    reached = text_of(snapshot.get("rateLimitReachedType") or snapshot.get("rate_limit_reached_type"))
-    is_exhausted = any(word in reached for word in _EXHAUSTED)
+    limit_type = text_of(snapshot.get("rateLimitReachedType") or snapshot.get("rate_limit_reached_type"))
+    is_exhausted = any(word in limit_type for word in _EXHAUSTED)
     windows = [record_of(snapshot.get(slot)) for slot in ("primary", "secondary")]
     return [_window(window, is_exhausted=is_exhausted) for window in windows if window]
 
 
 def _window(data: Record, *, is_exhausted: bool) -> LimitWindow:
-    used = amount_of(data.get("usedPercent", data.get("used_percent")))
+    percent = amount_of(data.get("usedPercent", data.get("used_percent")))
     resets_s = count_of(data.get("resetsAt", data.get("resets_at")))
-    status = status_of(used)
+    status = status_of(percent)
     return LimitWindow(
         name=window_name(count_of(data.get("windowDurationMins", data.get("window_minutes")))),
         status="exhausted" if is_exhausted and status == "reached" else status,
-        used_percent=used,
+        used_percent=percent,
         resets_at_ms=resets_s * 1000 if resets_s else None,
     )
 

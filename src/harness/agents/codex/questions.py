@@ -43,23 +43,23 @@ def is_approval_of_tool(params: Record) -> bool:
 
 
 def _command(params: Record, item: Record) -> Relay:
-    given = {name: params[name] for name in _ABOUT_COMMAND if params.get(name)}
-    if "command" not in given and item.get("command"):
-        given["command"] = item["command"]
+    command = {name: params[name] for name in _ABOUT_COMMAND if params.get(name)}
+    if "command" not in command and item.get("command"):
+        command["command"] = item["command"]
     if params.get("kind") == "writeStdin":
-        given["kind"] = "writeStdin"
-    return Relay(id="", tool_name="shell", input=given, question=text_of(params.get("reason")))
+        command["kind"] = "writeStdin"
+    return Relay(id="", tool_name="shell", input=command, question=text_of(params.get("reason")))
 
 
 def _change(params: Record, item: Record) -> Relay:
     changes = items_of(item.get("changes"))
-    given: Record = {"changes": changes}
+    change_input: Record = {"changes": changes}
     if params.get("grantRoot"):
-        given["grantRoot"] = params["grantRoot"]
+        change_input["grantRoot"] = params["grantRoot"]
     return Relay(
         id="",
         tool_name="file_change",
-        input=given,
+        input=change_input,
         question=text_of(params.get("reason")),
         preview=[_shown_change(record_of(change)) for change in changes] or None,
     )
@@ -82,30 +82,32 @@ def _shown_change(change: Record) -> Record:
 
 
 def _permissions(params: Record, _item: Record) -> Relay:
-    given = {name: params[name] for name in ("permissions", "cwd") if params.get(name)}
-    return Relay(id="", tool_name="request_permissions", input=given, question=text_of(params.get("reason")))
+    permissions = {name: params[name] for name in ("permissions", "cwd") if params.get(name)}
+    return Relay(
+        id="", tool_name="request_permissions", input=permissions, question=text_of(params.get("reason"))
+    )
 
 
 def _granted(params: Record, _reply: RelayReply) -> Record:
-    asked = record_of(params.get("permissions"))
-    return {"permissions": {name: what for name, what in asked.items() if what}, "scope": "turn"}
+    permissions = record_of(params.get("permissions"))
+    return {"permissions": {name: what for name, what in permissions.items() if what}, "scope": "turn"}
 
 
 def _questions_of(params: Record) -> list[AskedQuestion]:
     return [
         AskedQuestion(
-            id=text_of(one.get("id")),
-            question=text_of(one.get("question")),
-            header=text_of(one.get("header")),
+            id=text_of(question.get("id")),
+            question=text_of(question.get("question")),
+            header=text_of(question.get("header")),
             options=[
                 Choice(
                     label=text_of(option.get("label")),
                     description=text_of(option.get("description")),
                 )
-                for option in map(record_of, items_of(one.get("options")))
+                for option in map(record_of, items_of(question.get("options")))
             ],
         )
-        for one in map(record_of, items_of(params.get("questions")))
+        for question in map(record_of, items_of(params.get("questions")))
     ]
 
 
@@ -114,8 +116,8 @@ def _user_input(params: Record, _item: Record) -> Relay:
 
 
 def _user_answers(params: Record, reply: RelayReply) -> Record:
-    found = answers_of(_questions_of(params), reply.answer)
-    return {"answers": {name: {"answers": values} for name, values in found.items()}}
+    answers = answers_of(_questions_of(params), reply.answer)
+    return {"answers": {name: {"answers": values} for name, values in answers.items()}}
 
 
 def _user_refusal(params: Record, reply: RelayReply) -> Record:
@@ -123,15 +125,15 @@ def _user_refusal(params: Record, reply: RelayReply) -> Record:
     if not reply.reason:
         return {"answers": {}}
     lines = [f"The user did not answer: {reply.reason}"]
-    return {"answers": {one.id: {"answers": lines} for one in _questions_of(params)}}
+    return {"answers": {question.id: {"answers": lines} for question in _questions_of(params)}}
 
 
 def _elicitation(params: Record, item: Record) -> Relay:
     server, message = text_of(params.get("serverName")), text_of(params.get("message"))
     if is_approval_of_tool(params):
-        given = record_of(params.get("_meta")).get("tool_params")
+        tool_input = record_of(params.get("_meta")).get("tool_params")
         name = "__".join(filter(None, ("mcp", server, text_of(item.get("tool")))))
-        return Relay(id="", tool_name=name, input=given, question=message)
+        return Relay(id="", tool_name=name, input=tool_input, question=message)
     url, schema = text_of(params.get("url")), record_of(params.get("requestedSchema"))
     fields = record_of(schema.get("properties"))
     return Relay(
@@ -149,7 +151,7 @@ def _elicitation(params: Record, item: Record) -> Relay:
 def _options(field: Record) -> list[str] | None:
     if field.get("type") == "boolean":
         return ["yes", "no"]
-    return [one for one in items_of(field.get("enum")) if isinstance(one, str)] or None
+    return [option for option in items_of(field.get("enum")) if isinstance(option, str)] or None
 
 
 def _filled_in(params: Record, reply: RelayReply) -> Record:
@@ -216,27 +218,27 @@ _SHELLS = frozenset(
 _MORE_RIGHTS = "it asks for more rights than the command has by itself"
 
 
-def calls_of(asked: RpcRequest, item: Record, relay: Relay, cwd: str) -> tuple[AskedCall, ...]:
+def calls_of(request: RpcRequest, item: Record, relay: Relay, cwd: str) -> tuple[AskedCall, ...]:
     """The call that a request is about, as the request states it."""
     if relay.kind != "permission":
         return ()
-    params, given, doubt = asked.params, relay.input, ""
-    if asked.method == "item/commandExecution/requestApproval":
+    params, shown_input, doubt = request.params, relay.input, ""
+    if request.method == "item/commandExecution/requestApproval":
         line = params.get("command")
-        given = {"command": _script_of(line), "cwd": params.get("cwd") or cwd}
+        shown_input = {"command": _script_of(line), "cwd": params.get("cwd") or cwd}
         if not isinstance(line, str) or not line:
             doubt = "it does not repeat the command that it asks about"
         elif params.get("networkApprovalContext") or params.get("additionalPermissions"):
             doubt = _MORE_RIGHTS
         elif params.get("kind") not in ("command", None):
             doubt = "it writes to a program that runs already"
-    elif asked.method == "item/fileChange/requestApproval" and (params.get("grantRoot") or not item):
+    elif request.method == "item/fileChange/requestApproval" and (params.get("grantRoot") or not item):
         doubt = _MORE_RIGHTS if item else "it does not say which files it changes"
-    server = text_of(params.get("serverName")) if asked.method == "mcpServer/elicitation/request" else ""
+    server = text_of(params.get("serverName")) if request.method == "mcpServer/elicitation/request" else ""
     return (
         AskedCall(
             tool=relay.tool_name,
-            input=given,
+            input=shown_input,
             id=relay.call_id,
             server=server,
             doubt=doubt,
@@ -255,9 +257,9 @@ def _script_of(line: Any) -> Any:
     return words[2] if is_wrapped else line
 
 
-def relay_of(asked: RpcRequest, item: Record, usual_cwd: str) -> Relay:
+def relay_of(request: RpcRequest, item: Record, usual_cwd: str) -> Relay:
     """The question. Where a command would run is said only if it is elsewhere."""
-    params = asked.params
+    params = request.params
     if usual_cwd and params.get("cwd") == usual_cwd:
         params = {name: value for name, value in params.items() if name != "cwd"}
-    return CODEX_REQUESTS[asked.method].relay(params, item)
+    return CODEX_REQUESTS[request.method].relay(params, item)

@@ -147,7 +147,7 @@ class _State(ScanState, kw_only=True, omit_defaults=True):
 class _CodexScan(FileScan[_State]):
     def __init__(self, session: StoredSession, state: _State) -> None:
         super().__init__(session, state)
-        self._used: list[UsedTokens] = []
+        self._used_tokens: list[UsedTokens] = []
         """Calls that have an id."""
         self._sums: dict[tuple[int, str, str], tuple[str, _Classes]] = {}
         """Run, minute and model → time and counts of the calls that have none."""
@@ -182,12 +182,12 @@ class _CodexScan(FileScan[_State]):
     def used(self) -> list[UsedTokens]:
         if not self.summary.runs:
             raise CannotScan
-        found, sums = self._used, self._sums
-        self._used, self._sums = [], {}
+        tokens, sums = self._used_tokens, self._sums
+        self._used_tokens, self._sums = [], {}
         for (run, _minute, model), (timestamp, counts) in sums.items():
-            found.append(UsedTokens("", run, time_of(timestamp), model, (*counts, None, None)))
-        self.summary.ended_ms = max([self.summary.ended_ms, *(one.at_ms for one in found)])
-        return found
+            tokens.append(UsedTokens("", run, time_of(timestamp), model, (*counts, None, None)))
+        self.summary.ended_ms = max([self.summary.ended_ms, *(part.at_ms for part in tokens)])
+        return tokens
 
     def _record(self, kind: str, data: _Payload, at_ms: int, document: Document) -> None:
         summary, state = self.summary, self.state
@@ -253,11 +253,15 @@ class _CodexScan(FileScan[_State]):
         if call.action is not None:
             self._ran(record_of(call.action).get("command"), call.call_id, document)
         elif call.name in SHELLS:
-            asked = _decode_asked(call.arguments)
-            self._ran(asked.command if asked.cmd is None else asked.cmd, call.call_id, document)
+            arguments = _decode_asked(call.arguments)
+            self._ran(arguments.command if arguments.cmd is None else arguments.cmd, call.call_id, document)
         elif call.name == "apply_patch":
-            given = arguments_of(call.arguments if call.input is None else call.input)
-            patch = given if isinstance(given, str) else first_text(record_of(given), "input", "patch")
+            call_arguments = arguments_of(call.arguments if call.input is None else call.input)
+            patch = (
+                call_arguments
+                if isinstance(call_arguments, str)
+                else first_text(record_of(call_arguments), "input", "patch")
+            )
             for _kind, path in PATCHED.findall(patch):
                 document.files[f"w {path.strip()}"] = None
 
@@ -296,13 +300,13 @@ class _CodexScan(FileScan[_State]):
             return
         if key:
             over = prompt_size(Usage(input=counts[0], cache_read=counts[2], cache_write=counts[3]))
-            self._used.append(
+            self._used_tokens.append(
                 UsedTokens(key, run, time_of(timestamp), model, (*counts, None, None), over=over)
             )
             return
         where = run, timestamp[:_MINUTE], model
-        known = self._sums.get(where)
-        self._sums[where] = (timestamp, counts) if known is None else (known[0], _plus(known[1], counts))
+        before = self._sums.get(where)
+        self._sums[where] = (timestamp, counts) if before is None else (before[0], _plus(before[1], counts))
 
 
 def _text_in(message: Any) -> str:
@@ -317,13 +321,13 @@ def _text_of_parts(item: dict[str, Any]) -> str:
 
 def _classes_of(counts: _Counts) -> _Classes:
     """Codex counts cached tokens into the input, and reasoning into the output."""
-    cached, written = counts.cached_input_tokens, counts.cache_write_input_tokens
-    reasoning, given, output = counts.reasoning_output_tokens, counts.input_tokens, counts.output_tokens
+    cached, cache_writes = counts.cached_input_tokens, counts.cache_write_input_tokens
+    reasoning, input, output = counts.reasoning_output_tokens, counts.input_tokens, counts.output_tokens
     return (
-        None if given is None else max(0, given - (cached or 0) - (written or 0)),
+        None if input is None else max(0, input - (cached or 0) - (cache_writes or 0)),
         None if output is None else max(0, output - (reasoning or 0)),
         cached,
-        written,
+        cache_writes,
         reasoning,
     )
 
@@ -335,18 +339,18 @@ def _minus(total: _Classes, before: _Classes) -> _Classes:
     return _less(a, f), _less(b, g), _less(c, h), _less(d, i), _less(e, j)
 
 
-def _less(count: int | None, known: int | None) -> int | None:
-    return count if count is None or known is None else count - known if count > known else 0
+def _less(count: int | None, before: int | None) -> int | None:
+    return count if count is None or before is None else count - before if count > before else 0
 
 
-def _plus(left: _Classes, right: _Classes) -> _Classes:
-    a, b, c, d, e = left
+def _plus(first: _Classes, right: _Classes) -> _Classes:
+    a, b, c, d, e = first
     f, g, h, i, j = right
     return _more(a, f), _more(b, g), _more(c, h), _more(d, i), _more(e, j)
 
 
-def _more(left: int | None, right: int | None) -> int | None:
-    return right if left is None else left if right is None else left + right
+def _more(first: int | None, right: int | None) -> int | None:
+    return right if first is None else first if right is None else first + right
 
 
 def _scan(session: StoredSession, state: bytes) -> Iterator[Reading]:
@@ -357,8 +361,8 @@ def _texts(
     session: StoredSession, _file: str, start: int, end: int, needles: Sequence[bytes]
 ) -> Iterator[StoredText]:
     for line in lines_between(session.path, start, end, needles):
-        found = _message_type(line[:HEAD_BYTES])
-        if found is None:
+        kind = _message_type(line[:HEAD_BYTES])
+        if kind is None:
             continue
         try:
             record = _decode(line)
@@ -367,7 +371,7 @@ def _texts(
         item = record_of(record.payload.get("item"))
         text = _text_of_parts(item) if item else text_of(record.payload.get("message"))
         if text:
-            yield StoredText(time_of(record.timestamp), _ROLES[found[1]], text)
+            yield StoredText(time_of(record.timestamp), _ROLES[kind[1]], text)
 
 
 SCANNER = StoreScanner(_scan, _texts)

@@ -121,7 +121,7 @@ class CodexRewording(Rewording):
         self._prompt = ""
         self._calls: dict[str, Record] = {}
         """Calls that no item has shown yet."""
-        self._used = dict.fromkeys(_COUNTS, 0)
+        self._usage_so_far = dict.fromkeys(_COUNTS, 0)
         self._total: dict[str, int] = {}
         self._total_before: dict[str, int] = {}
 
@@ -133,7 +133,7 @@ class CodexRewording(Rewording):
 
     def opening(self) -> None:
         self._is_ended = self._is_failed = False
-        self._used, self._total_before, self._calls = dict.fromkeys(_COUNTS, 0), self._total, {}
+        self._usage_so_far, self._total_before, self._calls = dict.fromkeys(_COUNTS, 0), self._total, {}
         self.put({"type": "thread.started", "thread_id": self.session.session_id})
         self.put({"type": "turn.started"})
 
@@ -182,10 +182,10 @@ class CodexRewording(Rewording):
     def _fail(self, error: Record) -> None:
         if not self._is_failed:
             self._is_failed = True
-            stated = {"message": text_of(error.get("message"))}
+            failure = {"message": text_of(error.get("message"))}
             if info := text_of(error.get("codex_error_info")):
-                stated["codexErrorInfo"] = info
-            self.put({"type": "turn.failed", "error": stated})
+                failure["codexErrorInfo"] = info
+            self.put({"type": "turn.failed", "error": failure})
 
     def _retried(self, record: Record) -> None:
         self.put({"type": "error", "message": text_of(record_of(record.get("payload")).get("message"))})
@@ -239,8 +239,8 @@ class CodexRewording(Rewording):
         if text_of(data.get("thread_id")) in ("", self.session.session_id):
             usage = record_of(data.get("usage"))
             for name in _COUNTS:
-                self._used[name] += count_of(usage.get(name)) or 0
-            self._count(self._used)
+                self._usage_so_far[name] += count_of(usage.get(name)) or 0
+            self._count(self._usage_so_far)
 
     def _token_count(self, record: Record) -> None:
         payload = record_of(record.get("payload"))
@@ -250,7 +250,7 @@ class CodexRewording(Rewording):
         total = record_of(info.get("total_token_usage"))
         if total:
             self._total = {name: count_of(total.get(name)) or 0 for name in _COUNTS}
-            if not any(self._used.values()):
+            if not any(self._usage_so_far.values()):
                 self._count(self._usage())
 
     def _count(self, usage: dict[str, int]) -> None:
@@ -260,8 +260,8 @@ class CodexRewording(Rewording):
 
     def _usage(self) -> dict[str, int]:
         """Of the run: the sum of its calls, or, in older versions, the growth of the thread's total."""
-        if any(self._used.values()):
-            return self._used
+        if any(self._usage_so_far.values()):
+            return self._usage_so_far
         return {name: max(0, count - self._total_before.get(name, 0)) for name, count in self._total.items()}
 
     def _item_completed(self, record: Record) -> None:
@@ -273,9 +273,9 @@ class CodexRewording(Rewording):
             return
         self._calls.pop(text_of(item.get("id")), None)
         completed = _as_streamed(item)
-        started = _as_started(completed)
-        if started is not None:
-            self.put({"type": "item.started", "item": started})
+        start = _as_started(completed)
+        if start is not None:
+            self.put({"type": "item.started", "item": start})
         self.put({"type": "item.completed", "item": completed})
 
     def _called(self, record: Record) -> None:
@@ -310,14 +310,14 @@ def _as_streamed(item: Record) -> Record:
             return {**item, "type": kind, "command": line}
         case "file_change":
             changes = record_of(item.get("changes"))
-            given = [
+            arguments = [
                 {"path": path, "kind": record_of(change).get("type")} for path, change in changes.items()
             ]
-            return {"id": item.get("id"), "type": kind, "changes": given, "status": item.get("status")}
+            return {"id": item.get("id"), "type": kind, "changes": arguments, "status": item.get("status")}
         case "collab_agent_tool_call":
             states = record_of(item.get("agents_states"))
-            shown = {thread: _state_of(state) for thread, state in states.items()}
-            return {**item, "type": "collab_tool_call", "agents_states": shown}
+            agents = {thread: _state_of(state) for thread, state in states.items()}
+            return {**item, "type": "collab_tool_call", "agents_states": agents}
     return {**item, "type": kind}
 
 
@@ -354,11 +354,11 @@ def _quoted(word: str) -> str:
 def _item_of_call(call_id: str, call: Record, output: Any) -> Record:
     """A call that only the model's items show. `output` is None while it has no result."""
     name = text_of(call.get("name"))
-    given = arguments_of(call.get("arguments", call.get("input", call.get("action"))))
-    asked, text = record_of(given), _text_of_output(output)
+    arguments = arguments_of(call.get("arguments", call.get("input", call.get("action"))))
+    fields, text = record_of(arguments), _text_of_output(output)
     status = "in_progress" if output is None else "completed"
     if name in SHELLS or call.get("type") == "local_shell_call":
-        command = asked.get("cmd", asked.get("command"))
+        command = fields.get("cmd", fields.get("command"))
         line = (
             " ".join(map(_quoted, map(text_of, command))) if isinstance(command, list) else text_of(command)
         )
@@ -366,11 +366,11 @@ def _item_of_call(call_id: str, call: Record, output: Any) -> Record:
         item = {"type": "command_execution", "command": line, "aggregated_output": _OUTPUT.sub("", text)}
         return {"id": call_id, **item, **({"exit_code": code} if code is not None else {}), "status": status}
     if name == "update_plan":
-        steps = map(record_of, items_of(asked.get("plan")))
+        steps = map(record_of, items_of(fields.get("plan")))
         plan = [{"text": step.get("step"), "completed": step.get("status") == "completed"} for step in steps]
         return {"id": call_id, "type": "todo_list", "items": plan}
     if name == "apply_patch":
-        patch = text_of(given) or first_text(asked, "input", "patch")
+        patch = text_of(arguments) or first_text(fields, "input", "patch")
         changes = [{"path": path.strip(), "kind": kind.lower()} for kind, path in PATCHED.findall(patch)]
         is_done = output is None or _exit_code_of(output, text) == 0 or text.startswith("Success")
         return {
@@ -383,7 +383,7 @@ def _item_of_call(call_id: str, call: Record, output: Any) -> Record:
         "id": call_id,
         "type": "function_call",
         "name": name,
-        "arguments": given,
+        "arguments": arguments,
         "output": None if output is None else text,
         "status": status,
     }
@@ -396,11 +396,11 @@ def _text_of_output(output: Any) -> str:
 
 def _exit_code_of(output: Any, text: str) -> int | None:
     data = record_of(decoded(output)) if isinstance(output, str) else record_of(output)
-    stated = exit_code_of(record_of(data.get("metadata")).get("exit_code"))
-    if stated is not None:
-        return stated
-    found = _EXIT_CODE.search(text[:1_000])
-    return int(found[1]) if found is not None else None
+    code = exit_code_of(record_of(data.get("metadata")).get("exit_code"))
+    if code is not None:
+        return code
+    match = _EXIT_CODE.search(text[:1_000])
+    return int(match[1]) if match is not None else None
 
 
 def place(home: Home) -> str:
@@ -417,19 +417,19 @@ def find(home: Home) -> Iterator[StoredSession]:
 
 
 def _thread_id(name: str) -> str:
-    found = _THREAD_ID.fullmatch(name)
-    return "" if found is None else found[1]
+    match = _THREAD_ID.fullmatch(name)
+    return "" if match is None else match[1]
 
 
 def live(home: Home) -> dict[str, Activity]:
     """The threads whose lock some process holds."""
     locked = system.locked_inodes()
     folder = home.folder(".codex", variable="CODEX_HOME", below=("thread-writer-locks",))
-    found: dict[str, Activity] = {}
+    activities: dict[str, Activity] = {}
     for file in files_in(folder, ".lock"):
         if file.inode in locked:
-            found[file.name.removesuffix(".lock")] = "open"
-    return found
+            activities[file.name.removesuffix(".lock")] = "open"
+    return activities
 
 
 def scanner() -> StoreScanner:

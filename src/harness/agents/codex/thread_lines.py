@@ -98,17 +98,17 @@ def spelled(word: str) -> str:
 
 def as_of_exec(item: Item) -> Item:
     """A call as `codex exec` would write it."""
-    found: Item = {spelled(name): value for name, value in item.items()}
-    found["type"] = CALL_KINDS.get(text_of(item.get("type")), "")
+    item_fields: Item = {spelled(name): value for name, value in item.items()}
+    item_fields["type"] = CALL_KINDS.get(text_of(item.get("type")), "")
     if "status" in item:
-        found["status"] = spelled(text_of(item["status"]))
-    elif found["type"] == "image_view":
-        found["status"] = "completed"
-    if found["type"] == "collab_tool_call":
-        found["tool"] = spelled(text_of(item.get("tool")))
+        item_fields["status"] = spelled(text_of(item["status"]))
+    elif item_fields["type"] == "image_view":
+        item_fields["status"] = "completed"
+    if item_fields["type"] == "collab_tool_call":
+        item_fields["tool"] = spelled(text_of(item.get("tool")))
         states = record_of(item.get("agentsStates"))
-        found["agents_states"] = {thread: _state(state) for thread, state in states.items()}
-    return found
+        item_fields["agents_states"] = {thread: _state(state) for thread, state in states.items()}
+    return item_fields
 
 
 def _state(state: Any) -> Item:

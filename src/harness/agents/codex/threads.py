@@ -270,10 +270,10 @@ class CodexThreadTranslator(Translator):
             return ()
         self._turns.pop(thread, None)
         outcome = _OUTCOMES.get(text_of(turn.get("status")), "failed")
-        held, message = self._held_errors.pop(thread, None), _message_of(record_of(turn.get("error")))
-        is_other = held is not None and message not in ("", held.message)
-        out: list[Event] = [held] if held is not None and is_other else []
-        message = message or (held.message if held is not None else "")
+        error, message = self._held_errors.pop(thread, None), _message_of(record_of(turn.get("error")))
+        is_other = error is not None and message not in ("", error.message)
+        out: list[Event] = [error] if error is not None and is_other else []
+        message = message or (error.message if error is not None else "")
         if thread != self._root:
             return [*out, *self._children.ended(thread, outcome, message)]
         if outcome == "failed":
@@ -371,16 +371,16 @@ class CodexThreadTranslator(Translator):
 
     def pieces(self, lines: Sequence[bytes]) -> Sequence[Event] | None:
         try:
-            found = message_pieces(lines)
+            message_texts = message_pieces(lines)
         except DECODE_ERRORS:
             return None
         key = self._message_key
         texts = [
             one.params.delta
-            for one in found
+            for one in message_texts
             if (one.params.thread_id, one.params.turn_id, one.params.item_id) == key and one.params.delta
         ]
-        if key is None or not len(texts) == len(found) == len(lines):
+        if key is None or not len(texts) == len(message_texts) == len(lines):
             return None
         self.rule = "item/agentMessage/delta"
         return [TextDelta(id=key[2], text=text) for text in texts]
@@ -500,7 +500,7 @@ class CodexThreadTranslator(Translator):
         for event in children:
             if isinstance(event, Message):
                 self._prompted[event.run_id] = event.text
-        known = self._open.pop(key)
+        start = self._open.pop(key)
         operations = operations or call.operations
         end = ToolEnd(
             call_id=call_id,
@@ -509,7 +509,7 @@ class CodexThreadTranslator(Translator):
             output=call.output,
             exit_code=exit_code_of(item.get("exit_code")),
             duration_ms=count_of(item.get("duration_ms")),
-            operations=operations if operations != known else None,
+            operations=operations if operations != start else None,
             raw=call.raw,
             run_id=self._run_id,
         )

@@ -15,10 +15,10 @@ from harness.contracts.toolset import (
 from harness.formats.fields import items_of, record_of
 
 
-def _changed_files(asked: Arguments) -> list[str] | None:
+def _changed_files(arguments: Arguments) -> list[str] | None:
     """Every file of a change, and where one is moved to; None where one is not named."""
     paths: list[object] = []
-    for change in map(record_of, items_of(asked.get("changes"))):
+    for change in map(record_of, items_of(arguments.get("changes"))):
         paths.append(change.get("path"))
         if moved := record_of(change.get("kind")).get("move_path"):
             paths.append(moved)

@@ -70,15 +70,15 @@ def _add_answer(turn: HandedAnswer, text: SessionText, add: Any) -> None:
         content = [{"type": "output_text", "text": turn.text}]
         add("event_msg", turn.at_ms, {"type": "agent_message", "message": turn.text})
         add("response_item", turn.at_ms, {"type": "message", "role": "assistant", "content": content})
-    made = [(text.ids.named("call_"), call, text.call(call)) for call in turn.calls]
-    for call_id, call, (name, asked) in made:
-        if isinstance(asked, str):
-            item = {"type": "custom_tool_call", "status": "completed", "name": name, "input": asked}
+    calls = [(text.ids.named("call_"), call, text.call(call)) for call in turn.calls]
+    for call_id, call, (name, arguments) in calls:
+        if isinstance(arguments, str):
+            item = {"type": "custom_tool_call", "status": "completed", "name": name, "input": arguments}
         else:
-            item = {"type": "function_call", "name": name, "arguments": json_text(asked)}
+            item = {"type": "function_call", "name": name, "arguments": json_text(arguments)}
         add("response_item", call.at_ms, {**item, "call_id": call_id})
-    for call_id, call, (_name, asked) in made:
-        kind = "custom_tool_call_output" if isinstance(asked, str) else "function_call_output"
+    for call_id, call, (_name, arguments) in calls:
+        kind = "custom_tool_call_output" if isinstance(arguments, str) else "function_call_output"
         add("response_item", call.ended_ms, {"type": kind, "call_id": call_id, "output": call.output})
 
 

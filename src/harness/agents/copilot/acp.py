@@ -69,12 +69,12 @@ class CopilotAcp(AcpTranslator):
         self._agents: dict[str, str] = {}
         """Agent → the call that spawned it."""
         self._has_failed = False
-        self._used = Usage()
+        self._usage_before = Usage()
         """By all turns of the process."""
 
     def begin(self, start: RawStart) -> None:
         super().begin(start)
-        self._used = msgspec.convert(start.carried.get("used", {}), Usage)
+        self._usage_before = msgspec.convert(start.carried.get("used", {}), Usage)
 
     @staticmethod
     def name_of(call: AcpCall) -> str:
@@ -159,11 +159,11 @@ class CopilotAcp(AcpTranslator):
     def used(self, answer: Record) -> list[Event]:
         """The whole process is counted: what earlier turns have used is taken off."""
         total = usage_of(record_of(answer.get("usage")))
-        own, self._used = total.minus(self._used).without_zeros(), total or self._used
+        own, self._usage_before = total.minus(self._usage_before).without_zeros(), total or self._usage_before
         return [UsageDelta(usage=own)] if own else []
 
     def carried(self) -> dict[str, Any]:
-        return {"used": msgspec.to_builtins(self._used)}
+        return {"used": msgspec.to_builtins(self._usage_before)}
 
     def result(self, outcome: Outcome, reason: str) -> Result:
         return super().result("failed" if outcome == "completed" and self._has_failed else outcome, reason)

@@ -302,11 +302,11 @@ class CopilotTranslator(CopilotCalls):
     def _compaction(self, record: Record) -> Sequence[Event]:
         """It names its own model call, also where it was given up: no other record has that."""
         data = record_of(record.get("data"))
-        used = record_of(data.get("compactionTokensUsed"))
-        cached = count_of(used.get("cacheReadTokens")), count_of(used.get("cacheWriteTokens"))
-        own = besides(count_of(used.get("inputTokens")), *cached)
-        call = {**used, "inputTokens": own, "apiCallId": data.get("compactionAttemptId")}
-        out = self._usage({**record, "data": call}) if used else ()
+        token_counts = record_of(data.get("compactionTokensUsed"))
+        cached = count_of(token_counts.get("cacheReadTokens")), count_of(token_counts.get("cacheWriteTokens"))
+        own = besides(count_of(token_counts.get("inputTokens")), *cached)
+        call = {**token_counts, "inputTokens": own, "apiCallId": data.get("compactionAttemptId")}
+        out = self._usage({**record, "data": call}) if token_counts else ()
         if data.get("success") is False:
             failure = text_of(data.get("error")) or "the context was not compacted"
             return [*out, Warning(message=failure, code="compaction_failed")]

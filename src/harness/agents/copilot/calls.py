@@ -210,7 +210,7 @@ class CopilotCalls(PlainAnswer):
         self._calls: dict[str, PendingCall] = {}
         self._agents: dict[str, str] = {}
         """Spawning call → the agent's id."""
-        self._shown: dict[str, str | None] = {}
+        self._shown_output: dict[str, str | None] = {}
         """Call → its output in the last update; None where it comes in pieces."""
         self._skills: dict[str, str] = {}
         """Name → where it lies."""
@@ -296,18 +296,18 @@ class CopilotCalls(PlainAnswer):
         call, text = self._calls.get(text_of(data.get("toolCallId"))), text_of(data.get("text"))
         if call is None or not text:
             return ()
-        self._shown[call.id] = None
+        self._shown_output[call.id] = None
         return [ToolProgress(call_id=call.id, text=text, run_id=call.run_id)]
 
     def _tool_partial(self, record: Record) -> Sequence[Event]:
         """All output so far, again and again. Commands write it in pieces as well."""
         data = record_of(record.get("data"))
         call, text = self._calls.get(text_of(data.get("toolCallId"))), text_of(data.get("partialOutput"))
-        entry = self._shown.get(call.id, "") if call is not None else None
+        entry = self._shown_output.get(call.id, "") if call is not None else None
         if call is None or entry is None:
             return ()
         new = continuation(entry, text)
-        self._shown[call.id] = text
+        self._shown_output[call.id] = text
         return [ToolProgress(call_id=call.id, text=new, run_id=call.run_id)] if new else ()
 
     def _tool_progress(self, record: Record) -> Sequence[Event]:
@@ -321,7 +321,7 @@ class CopilotCalls(PlainAnswer):
         call = self._calls.pop(call_id, None)
         if call is None:
             return [unmatched_result(record)]
-        self._shown.pop(call_id, None)
+        self._shown_output.pop(call_id, None)
         output = output_of_result(data)
         is_success, exit_code = exit_status_of(call, data, output)
         agent_id = self._agents.get(call_id, "") if call.name in COPILOT.spawners else ""

@@ -47,17 +47,17 @@ class GeminiRewording(Rewording):
 
     def __init__(self, session: StoredSession) -> None:
         super().__init__(session)
-        self._used: dict[str, dict[str, int]] = {}
+        self._usage_before: dict[str, dict[str, int]] = {}
         self._has_header = False
 
     def opening(self) -> None:
-        self._used = {}
+        self._usage_before = {}
         self.put({"type": "init", "session_id": self.session.session_id})
 
     def closing(self) -> None:
         models = {
             model: {**counts, "input": max(0, counts["input_tokens"] - counts["cached"])}
-            for model, counts in self._used.items()
+            for model, counts in self._usage_before.items()
         }
         self.put({"type": "result", "status": "success", "stats": {"models": models}})
 
@@ -83,7 +83,7 @@ class GeminiRewording(Rewording):
         model = text_of(record.get("model"))
         self.know_model(model)
         tokens = record_of(record.get("tokens"))
-        counts = self._used.setdefault(model, dict.fromkeys(_COUNTS, 0))
+        counts = self._usage_before.setdefault(model, dict.fromkeys(_COUNTS, 0))
         for name, field in _COUNTS.items():
             counts[name] += count_of(tokens.get(field)) or 0
         if text := _text_of_parts(record.get("content")):

@@ -44,17 +44,17 @@ class GooseRewording(Rewording):
     def __init__(self, session: StoredSession) -> None:
         super().__init__(session)
         self.arguments = ("--session-id", session.session_id)
-        self._used: dict[str, int] = {}
+        self._usage_before: dict[str, int] = {}
 
     def kind(self, record: Record) -> str:
         return text_of(record.get("role"))
 
     def opening(self) -> None:
-        self._used = {}
+        self._usage_before = {}
 
     def closing(self) -> None:
-        if self._used:
-            self.put({"type": "complete", **self._used})
+        if self._usage_before:
+            self.put({"type": "complete", **self._usage_before})
 
     def _session(self, record: Record) -> None:
         config = record_of(decoded(text_of(record.get("model_config"))))
@@ -78,7 +78,7 @@ class GooseRewording(Rewording):
         self.put({"type": "message", "message": record})
         usage = record_of(record_of(record.get("metadata")).get("usage"))
         for name, field in _USAGE.items():
-            self._used[name] = self._used.get(name, 0) + (count_of(usage.get(field)) or 0)
+            self._usage_before[name] = self._usage_before.get(name, 0) + (count_of(usage.get(field)) or 0)
         blocks = [record_of(block) for block in items_of(record.get("content"))]
         self.outcome = (
             "unknown" if any(text_of(block.get("type")) in _CALLS for block in blocks) else "completed"

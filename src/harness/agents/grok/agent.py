@@ -162,9 +162,9 @@ class GrokTranslator(StreamJson):
         self._count = 0
         self._stream_id = ""
         """The stretch of text or reasoning that is being written."""
-        self._shown: dict[str, str] = {}
+        self._shown_output: dict[str, str] = {}
         """Call → its output in the last update."""
-        self._used = Usage()
+        self._usage_so_far = Usage()
         self._tasks: list[Task] | None = None
         self._error_lines: frozenset[str] = frozenset()
         """What stderr repeats."""
@@ -230,7 +230,7 @@ class GrokTranslator(StreamJson):
         usage = usage_of(record_of(record.get("usage")))
         if not self._speaker:
             self.turns = (self.turns or 0) + 1
-        self._used = self._used.plus(usage)
+        self._usage_so_far = self._usage_so_far.plus(usage)
         return [*out, UsageDelta(usage=usage, run_id=self._speaker)] if usage else out
 
     def _tool_call(self, record: Record) -> Sequence[Event]:
@@ -266,7 +266,7 @@ class GrokTranslator(StreamJson):
                 return [Unknown(raw=record)]
 
     def _progress(self, call: PendingCall, text: str) -> Sequence[Event]:
-        text_before, self._shown[call.id] = self._shown.get(call.id, ""), text
+        text_before, self._shown_output[call.id] = self._shown_output.get(call.id, ""), text
         new = continuation(text_before, text)
         return [ToolProgress(call_id=call.id, text=new, run_id=call.run_id)] if new else ()
 
@@ -277,7 +277,7 @@ class GrokTranslator(StreamJson):
             # Claude's stream-json has no other place for the tool's own object.
             raw, text = record_of(decoded(text)), ""
         call = self.calls.open.get(call_id)
-        self._shown.pop(call_id, None)
+        self._shown_output.pop(call_id, None)
         output = output_of_call(raw, text)
         is_error = block.get("is_error") is True or is_failure(raw)
         out: list[Event] = []
@@ -369,7 +369,7 @@ class GrokTranslator(StreamJson):
         return self.children.end_all_known()
 
     def _native_result(self, record: Record, outcome: Outcome, reason: str, session_id: str = "") -> Result:
-        usage = total_of(record, self._used)
+        usage = total_of(record, self._usage_so_far)
         return Result(
             success=outcome == "completed",
             outcome=outcome,

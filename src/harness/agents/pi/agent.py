@@ -223,7 +223,7 @@ class PiTranslator(PlainAnswer):
         self._has_ended = False
         self._is_aborted = False
         self._calls: dict[str, PendingCall] = {}
-        self._shown: dict[str, str] = {}
+        self._shown_output: dict[str, str] = {}
         """Call → its output in the last update."""
         self._unnamed = 0
 
@@ -347,7 +347,7 @@ class PiTranslator(PlainAnswer):
         text = output_of(record_of(record.get("partialResult")).get("content"))
         if call is None or not text:
             return ()
-        text_before, self._shown[call_id] = self._shown.get(call_id, ""), text
+        text_before, self._shown_output[call_id] = self._shown_output.get(call_id, ""), text
         new = continuation(text_before, text)
         return (ToolProgress(call_id=call_id, text=new),) if new else ()
 
@@ -360,7 +360,7 @@ class PiTranslator(PlainAnswer):
             call_id = call_id or f"call-{self._unnamed}"
             out = [self._begin_call(call_id, arguments, record)]
         call = self._calls.pop(call_id, None)
-        self._shown.pop(call_id, None)
+        self._shown_output.pop(call_id, None)
         if call is None:
             return [unmatched_result(record)]
         result = record_of(record.get("result"))

@@ -55,7 +55,7 @@ class Answers:
         self._is_open = False
         self._streamed: dict[str, None] = {}
         """Names of the parts of this answer of which pieces were emitted."""
-        self._held: list[Event] = []
+        self._held_events: list[Event] = []
         self._calls: dict[int, tuple[str, str]] = {}
         self._pieces: dict[str, Callable[[dict[str, Any], int], Sequence[Event]]] = {
             "text_delta": self._text_delta,
@@ -98,7 +98,7 @@ class Answers:
             if block.get("type") == "thinking":
                 out += self._whole_reasoning(text_of(block.get("thinking")), index)
             elif text := text_of(block.get("text")):
-                target = self._held if has_failed else out
+                target = self._held_events if has_failed else out
                 target.append(Message(role="assistant", text=text, id=self._name(index)))
         if self.stop_reason == "length":
             out.append(Warning(message="the answer was cut off at the model's token limit", code="length"))
@@ -112,12 +112,12 @@ class Answers:
     def take_back(self) -> list[Event]:
         """The model is asked again."""
         out: list[Event] = [TextRetracted(id=name) for name in self._streamed]
-        self._streamed, self._held = {}, []
+        self._streamed, self._held_events = {}, []
         return out
 
     def stand(self) -> list[Event]:
         """The model is not asked again."""
-        out, self._held = self._held, []
+        out, self._held_events = self._held_events, []
         return out
 
     def break_off(self) -> list[Event]:

@@ -79,9 +79,9 @@ class PiRpc(Driver):
     def __init__(self, request: Request, line_id: str) -> None:
         super().__init__(request, line_id)
         self._commands = 0
-        self._sent: dict[str, Prompt] = {}
+        self._sent_prompts: dict[str, Prompt] = {}
         """Id of a command → the prompt or the steering message that it carries."""
-        self._held: Prompt | None = None
+        self._held_prompt: Prompt | None = None
         """A prompt that came before the handshake was done, or a switch of the model."""
         self._switches = 0
         """Switches of the model that are not done yet: Pi works on commands side by side."""
@@ -102,7 +102,7 @@ class PiRpc(Driver):
     def prompt(self, prompt: Prompt) -> Moves:
         self.is_busy, self._is_interrupted, self._stop_reason = True, False, ""
         if not self.is_ready or self._switches:
-            self._held = prompt
+            self._held_prompt = prompt
             return []
         if not self._has_gate:
             self.is_busy = False
@@ -113,7 +113,7 @@ class PiRpc(Driver):
         return [*_left_out(prompt), *state, self._command("prompt", prompt)]
 
     def steer(self, prompt: Prompt) -> Moves | None:
-        if not self.can_steer or self._held is not None or self._is_interrupted:
+        if not self.can_steer or self._held_prompt is not None or self._is_interrupted:
             return None
         self._steered[prompt.id] = {prompt.text}
         return [*_left_out(prompt), self._command("steer", prompt)]
@@ -121,8 +121,8 @@ class PiRpc(Driver):
     def interrupt(self) -> Moves:
         if not self.is_busy:
             return []
-        if self._held is not None:
-            self._held, self.is_busy = None, False
+        if self._held_prompt is not None:
+            self._held_prompt, self.is_busy = None, False
             return [TurnEnded("interrupted")]
         self._is_interrupted = True
         return [self._command("clear_queue"), self._command("abort")]
@@ -162,7 +162,7 @@ class PiRpc(Driver):
         self._commands += 1
         id = f"{self._line_id}-{self._commands}"
         if prompt is not None:
-            self._sent[id] = prompt
+            self._sent_prompts[id] = prompt
             more["message"] = prompt.text
             if images := [file for file in prompt.attachments if file.media_type.startswith("image/")]:
                 more["images"] = [
@@ -174,7 +174,7 @@ class PiRpc(Driver):
 
     def _response(self, record: Record) -> Moves:
         is_success, data = record.get("success") is True, record_of(record.get("data"))
-        prompt = self._sent.pop(text_of(record.get("id")), None)
+        prompt = self._sent_prompts.pop(text_of(record.get("id")), None)
         match record.get("command"):
             case "get_state":
                 return self._state(data)
@@ -207,7 +207,7 @@ class PiRpc(Driver):
 
     def _release(self) -> Moves:
         """Send what was held back; it is held back again while there is still a reason."""
-        prompt, self._held = self._held, None
+        prompt, self._held_prompt = self._held_prompt, None
         return [] if prompt is None else self.prompt(prompt)
 
     def _steer_response(self, prompt: Prompt, disposition: str, *, is_success: bool) -> Moves:

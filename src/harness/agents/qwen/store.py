@@ -128,7 +128,7 @@ class QwenRewording(Rewording):
 
     def _answered(self, usage: Record) -> None:
         """The call with this usage has its answer; where none has exactly this, the last one."""
-        same = [one for one in self._calls if one["message"]["usage"] == usage]
+        same = [record for record in self._calls if record["message"]["usage"] == usage]
         if answered := same or self._calls[-1:]:
             self._calls.remove(answered[0])
 

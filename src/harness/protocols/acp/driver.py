@@ -256,14 +256,14 @@ class AcpDriver(JsonRpcDriver):
             calls.append(self._mode_call(mode))
         if model:
             calls.append(self._model_call(model))
-        left = len(calls)
+        calls_left = len(calls)
 
         def settled(response: RpcResponse) -> Moves:
-            nonlocal left
-            left -= 1
+            nonlocal calls_left
+            calls_left -= 1
             if response.error is not None:
                 return self._failed("the settings of the session", response)
-            return () if left else self._ready()
+            return () if calls_left else self._ready()
 
         return [self._call(method, params, settled) for method, params in calls]
 
@@ -344,11 +344,11 @@ class AcpDriver(JsonRpcDriver):
         return self._turn_ended(outcome)
 
     def _turn_ended(self, outcome: Literal["completed", "failed", "interrupted"], message: str = "") -> Moves:
-        left = [*self._queued, *self._steers.values()]
+        prompts_left = [*self._queued, *self._steers.values()]
         self._queued, self._steers, self._reasons, self._run_id = [], {}, [], ""
         self.is_busy = self._is_running = False
         end = TurnEnded(outcome, message, is_final=self._is_final, is_urgent=self._is_final)
-        return [*(NotTaken(prompt.id) for prompt in left), end]
+        return [*(NotTaken(prompt.id) for prompt in prompts_left), end]
 
     def interrupt(self) -> Moves:
         if not self.is_busy or self._is_interrupted:

@@ -109,12 +109,12 @@ def _asker(call: AcpCall, names: type[AcpTranslator], calls: Mapping[str, AcpCal
         return name, text_of(call.meta.get("parentToolCallId"))
     if not names.is_of_subagent(call, is_announced=call.id in calls):
         return "", ""
-    begun = (
+    runs_begun = (
         (each.id, names.tools.start(each.id, names.name_of(each), names.input_of(each), "", {})[0].operation)
         for each in calls.values()
         if not names.is_of_subagent(each, is_announced=True)
     )
-    spawns = [(id, spawn) for id, spawn in begun if isinstance(spawn, Spawn)]
+    spawns = [(id, spawn) for id, spawn in runs_begun if isinstance(spawn, Spawn)]
     if len(spawns) != 1:
         return "sub-agent", ""
     ((id, spawn),) = spawns
@@ -165,12 +165,12 @@ def disguised_questions(params: Record) -> tuple[AskedQuestion, ...]:
     return tuple(
         AskedQuestion(
             id=str(number),
-            question=text_of(one.get("question")),
-            header=text_of(one.get("header")),
-            options=[_choice(option, "label") for option in items_of(one.get("options"))],
-            multiple=one.get("multiSelect") is True,
+            question=text_of(question.get("question")),
+            header=text_of(question.get("header")),
+            options=[_choice(option, "label") for option in items_of(question.get("options"))],
+            multiple=question.get("multiSelect") is True,
         )
-        for number, one in enumerate(map(record_of, questions))
+        for number, question in enumerate(map(record_of, questions))
     )
 
 

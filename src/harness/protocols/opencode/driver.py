@@ -138,7 +138,7 @@ class OpencodeServe(Driver):
         self._requests: dict[int, tuple[int, _Answered]] = {}
         """Number of a request → the turn in which it was sent, and what takes its answer."""
         self._turn = 0
-        self._sent = 0
+        self._sent_count = 0
         self._waiting_prompt: Prompt | None = None
         """The prompt that waits for the handshake."""
         self._sent_prompts: list[Prompt] = []
@@ -265,11 +265,11 @@ class OpencodeServe(Driver):
 
     def _send(self, method: str, path: str, body: Any = None, then: _Answered | None = None) -> Send:
         """`then` takes the answer, unless another turn has started by then."""
-        self._sent += 1
+        self._sent_count += 1
         if then is not None:
-            self._requests[self._sent] = (self._turn, then)
+            self._requests[self._sent_count] = (self._turn, then)
         more = {} if body is None else {"body": body}
-        return line({"id": self._sent, "method": method, "path": path, **more})
+        return line({"id": self._sent_count, "method": method, "path": path, **more})
 
     def _speak(self, prompt: Prompt, *, is_steering: bool) -> Send:
         parts: list[dict[str, str]] = [{"type": "text", "text": prompt.text}]

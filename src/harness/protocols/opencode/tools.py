@@ -258,7 +258,7 @@ class OpenCodeCalls:
         self._parts: dict[str, str] = {}
         """Call id → the part that it came with. Some models number the calls of each answer from the start."""
         self._open: dict[str, list[Operation]] = {}
-        self._ended: set[str] = set()
+        self._ended_ids: set[str] = set()
         self._refusals_ahead = 0
         """How many more refusals stdout has had than stderr; below zero, the other way round."""
 
@@ -269,7 +269,7 @@ class OpenCodeCalls:
             return None
         state = part["state"] if isinstance(part.get("state"), dict) else part
         call_id = self._call_id_of(part)
-        if call_id in self._ended:
+        if call_id in self._ended_ids:
             return []
         input, metadata = state.get("input", state.get("arguments")), record_of(state.get("metadata"))
         call_input = (
@@ -288,7 +288,7 @@ class OpenCodeCalls:
             out: list[Event] = [] if call_id in self._open else [start]
             self._open.setdefault(call_id, start.operations)
             return out + (self._begin_child(start, metadata, cwd) if name in SPAWNERS else [])
-        self._ended.add(call_id)
+        self._ended_ids.add(call_id)
         return self._end(start, name, state, cwd)
 
     def refusal_notice(self, text: str) -> list[Event]:
@@ -300,7 +300,7 @@ class OpenCodeCalls:
         part_id = text_of(part.get("id"))
         call_id = first_text(part, "callID", "callId", "call_id", "toolCallId") or part_id
         if not call_id:
-            return f"call-{len(self._ended) + len(self._open) + 1}"
+            return f"call-{len(self._ended_ids) + len(self._open) + 1}"
         is_taken = part_id and self._parts.setdefault(call_id, part_id) != part_id
         return part_id if is_taken else call_id
 

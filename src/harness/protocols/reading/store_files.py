@@ -34,8 +34,8 @@ class StoreFile(NamedTuple):
     mark: str
     """Changes when the file is written or replaced."""
 
-    def session(self, agent: str, session_id: str, *, mark: str = "", **known: Any) -> StoredSession:
-        """The session that is in this file. `known`: fields of it that were found elsewhere."""
+    def session(self, agent: str, session_id: str, *, mark: str = "", **fields: Any) -> StoredSession:
+        """The session that is in this file. `fields`: fields of it that were found elsewhere."""
         path, _name, size, changed_ms, _inode, own = self
         return StoredSession(
             agent=agent,
@@ -44,7 +44,7 @@ class StoreFile(NamedTuple):
             mark=mark or own,
             changed_ms=changed_ms,
             size=size,
-            **known,
+            **fields,
         )
 
 

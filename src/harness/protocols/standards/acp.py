@@ -56,7 +56,7 @@ class AcpRecording(AcpTranslator):
         elif "id" in record and method is None and request_id in self._questions and "outcome" in result:
             record = {**record, "id": f"session/request_permission#{request_id}"}
         elif "id" in record and method is None and not _CLIENT_ANSWERS & result.keys():
-            guess = next((one for name, one in _ANSWERS.items() if name in result), "")
+            guess = next((answer for name, answer in _ANSWERS.items() if name in result), "")
             if name := self._requests.pop(request_id, guess):
                 record = {**record, "id": f"{name}#{request_id}"}
         return super().record(record)
@@ -67,7 +67,7 @@ class AcpRecording(AcpTranslator):
         return out
 
     def _prompt(self, record: Record) -> Sequence[Event]:
-        blocks = [record_of(one) for one in items_of(record_of(record.get("params")).get("prompt"))]
+        blocks = [record_of(block) for block in items_of(record_of(record.get("params")).get("prompt"))]
         return [Message(role="user", text=output_of(blocks))] if blocks else []
 
     def _ask(self, record: Record) -> Sequence[Event]:
@@ -78,12 +78,12 @@ class AcpRecording(AcpTranslator):
         )
         choices = [
             RelayChoice(
-                id=text_of(one.get("optionId")),
-                kind=_CHOICES[text_of(one.get("kind"))],
-                label=text_of(one.get("name")),
+                id=text_of(option.get("optionId")),
+                kind=_CHOICES[text_of(option.get("kind"))],
+                label=text_of(option.get("name")),
             )
-            for one in map(record_of, items_of(parameters.get("options")))
-            if one.get("kind") in _CHOICES
+            for option in map(record_of, items_of(parameters.get("options")))
+            if option.get("kind") in _CHOICES
         ]
         relay = Relay(
             id=f"ask-{record['id']}",

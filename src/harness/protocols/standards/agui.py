@@ -93,9 +93,9 @@ class AguiTranslator(StandardTranslator):
         out: list[Event] = [SessionStart(agent="ag-ui", session_id=text_of(record.get("threadId")))]
         messages = map(record_of, items_of(record_of(record.get("input")).get("messages")))
         out += [
-            Message(role="user", text=output_of(one.get("content")))
-            for one in messages
-            if one.get("role") == "user"
+            Message(role="user", text=output_of(message.get("content")))
+            for message in messages
+            if message.get("role") == "user"
         ]
         return out
 
@@ -120,9 +120,9 @@ class AguiTranslator(StandardTranslator):
 
     def _usage(self, record: Record) -> list[Event]:
         out: list[Event] = []
-        for one in map(record_of, items_of(record.get("usage"))):
+        for row in map(record_of, items_of(record.get("usage"))):
             prompt, cache_read, cache_write, output, reasoning = (
-                count_of(one.get(name))
+                count_of(row.get(name))
                 for name in (
                     *("inputTokens", "cachedInputTokens", "cacheWriteInputTokens"),
                     *("outputTokens", "reasoningTokens"),
@@ -135,22 +135,22 @@ class AguiTranslator(StandardTranslator):
                 cache_write=cache_write,
                 reasoning=reasoning,
             )
-            out.append(UsageDelta(usage=usage, model=text_of(one.get("model"))))
+            out.append(UsageDelta(usage=usage, model=text_of(row.get("model"))))
         return out
 
     def _ask(self, interrupts: list[Any]) -> list[Event]:
         out: list[Event] = []
-        for number, one in enumerate(map(record_of, interrupts)):
-            about = record_of(record_of(one.get("metadata")).get("harness"))
+        for number, interrupt in enumerate(map(record_of, interrupts)):
+            about = record_of(record_of(interrupt.get("metadata")).get("harness"))
             relay = Relay(
-                id=text_of(one.get("id")) or f"interrupt-{number}",
-                kind=_KINDS.get(text_of(one.get("reason")), "question"),  # type: ignore[arg-type] # a Literal
-                call_id=text_of(one.get("toolCallId")),
+                id=text_of(interrupt.get("id")) or f"interrupt-{number}",
+                kind=_KINDS.get(text_of(interrupt.get("reason")), "question"),  # type: ignore[arg-type] # a Literal
+                call_id=text_of(interrupt.get("toolCallId")),
                 tool_name=text_of(about.get("tool_name")),
                 input=about.get("input"),
-                question=text_of(one.get("message")),
-                resume_schema=one.get("responseSchema"),
-                run_id=text_of(one.get("subagentRunId")),
+                question=text_of(interrupt.get("message")),
+                resume_schema=interrupt.get("responseSchema"),
+                run_id=text_of(interrupt.get("subagentRunId")),
             )
             out.append(relay)
         return out

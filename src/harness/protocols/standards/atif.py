@@ -43,9 +43,9 @@ class AtifTranslator(StandardTranslator):
         return [start, *self._steps(record, ""), end]
 
     def _embed(self, record: Record) -> None:
-        for one in map(record_of, items_of(record.get("subagent_trajectories"))):
-            self._embedded[text_of(one.get("trajectory_id"))] = one
-            self._embed(one)
+        for trajectory in map(record_of, items_of(record.get("subagent_trajectories"))):
+            self._embedded[text_of(trajectory.get("trajectory_id"))] = trajectory
+            self._embed(trajectory)
 
     def _steps(self, record: Record, run_id: str) -> Iterator[Event]:
         for step in map(record_of, items_of(record.get("steps"))):

@@ -131,7 +131,7 @@ class ResponsesTranslator(StandardTranslator):
         out = self.begin_call(key, name, arguments, item)
         status, output = (
             item.get("status"),
-            next((item[one] for one in _RESULTS if item.get(one) is not None), None),
+            next((item[field] for field in _RESULTS if item.get(field) is not None), None),
         )
         is_ours = kind in ("function_call", "custom_tool_call")
         if is_ours or status not in ("completed", "failed", None):
