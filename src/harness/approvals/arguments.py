@@ -59,18 +59,18 @@ class CallArguments:
         for place, rule in enumerate(rules):
             if self._fits(rule, {}):
                 return {place}
-        listed = {_folded(name) for rule in rules for name in rule.params or ()}
-        lines = {name: text for name, text in self._lines.items() if _folded(name) in listed}
+        names = {_folded(name) for rule in rules for name in rule.params or ()}
+        lines = {name: text for name, text in self._lines.items() if _folded(name) in names}
         if not lines:
             return None
-        used: set[int] = set()
+        taken_places: set[int] = set()
         for commands in product(*(commands_of(line) or () for line in lines.values())):
             single = dict(zip(lines, commands, strict=True))
             place = next((place for place, rule in enumerate(rules) if self._fits(rule, single)), -1)
             if place < 0:
                 return None
-            used.add(place)
-        return used or None
+            taken_places.add(place)
+        return taken_places or None
 
     def touches(self, params: Mapping[str, str]) -> bool:
         """Whether every listed argument, or something in it, fits its glob."""
@@ -87,11 +87,12 @@ class CallArguments:
     def _fits(self, rule: ArgumentRule, single: Mapping[str, str]) -> bool:
         """`single`: the one command of each line that is looked at; without it lines count as they are."""
         if rule.closed:
-            listed = {_folded(name) for name in rule.params or ()}
-            if any(_folded(name) not in listed for name in self._texts):
+            names = {_folded(name) for name in rule.params or ()}
+            if any(_folded(name) not in names for name in self._texts):
                 return False
         return all(
-            (spellings := self._spellings(name)) and all(self._covers(glob, one, single) for one in spellings)
+            (spellings := self._spellings(name))
+            and all(self._covers(glob, spelling, single) for spelling in spellings)
             for name, glob in (rule.params or {}).items()
         )
 
@@ -115,12 +116,14 @@ class CallArguments:
         if name in self._lines:
             yield from fragments_of(text)
         if self._paths and text and "\n" not in text:
-            meant = posixpath.normpath(text)
-            yield meant
-            named = [path for path in self._paths if path.endswith(posixpath.basename(meant))]
-            yield from named
-            yield from _from_any_folder(meant)
-            for real in dict.fromkeys(real for path in named for real in _real_paths(text, meant, path)):
+            normal_path = posixpath.normpath(text)
+            yield normal_path
+            same_names = [path for path in self._paths if path.endswith(posixpath.basename(normal_path))]
+            yield from same_names
+            yield from _from_any_folder(normal_path)
+            for real in dict.fromkeys(
+                real for path in same_names for real in _real_paths(text, normal_path, path)
+            ):
                 yield real
                 yield from _from_any_folder(real)
 
@@ -136,12 +139,12 @@ def spelled(value: Any) -> str:
     return str(value)
 
 
-def _real_paths(text: str, meant: str, path: str) -> Iterator[str]:
+def _real_paths(text: str, normal_path: str, path: str) -> Iterator[str]:
     """Where symbolic links lead; also from the middle of a text, since `link/..` is not where the link is."""
-    folder = path.removesuffix(meant) if not meant.startswith("/") else "/"
-    for one in (path, os.path.join(folder, os.path.expanduser(text))):
+    folder = path.removesuffix(normal_path) if not normal_path.startswith("/") else "/"
+    for place in (path, os.path.join(folder, os.path.expanduser(text))):
         try:
-            real = os.path.realpath(one)
+            real = os.path.realpath(place)
         except (OSError, ValueError):  # no usable path: no tool will touch it
             continue
         if real != path:

@@ -85,11 +85,11 @@ def decide(
         is_free = mode.name == "full-access" and all(rule.answer == "allow" for rule in rules)
         answer: Answer = "allow" if is_free else "deny" if mode.is_fixed else "ask"
         return Decision(answer=answer, why=_NO_CALLS)
-    left, verdicts = list(rules), list[_Verdict]()
+    rules_left, verdicts = list(rules), list[_Verdict]()
     for call in calls:
-        verdicts.append(_verdict_on(call, mode, left, workspace))
+        verdicts.append(_verdict_on(call, mode, rules_left, workspace))
         for rule in verdicts[-1].spent:
-            left.remove(rule)
+            rules_left.remove(rule)
     strongest = max(verdicts, key=lambda verdict: _WEIGHT[verdict.answer])
     is_by_rule = strongest.answer == "ask" and any(_asking_rule(call, rules, workspace) for call in calls)
     return Decision(
@@ -125,11 +125,13 @@ def _verdict_on(
     if verdict.answer == "allow" or call.doubt or not once:
         return verdict
     others = [rule for rule in rules if rule.source not in ("once", "project")]
-    used = covering([*once, *others], call, workspace) or []
-    spent = tuple(
-        rule for place, rule in enumerate(used) if rule.source == "once" and rule not in used[:place]
+    covering_rules = covering([*once, *others], call, workspace) or []
+    spent_rules = tuple(
+        rule
+        for place, rule in enumerate(covering_rules)
+        if rule.source == "once" and rule not in covering_rules[:place]
     )
-    return _Verdict("allow", "it was allowed this once", spent) if spent else verdict
+    return _Verdict("allow", "it was allowed this once", spent_rules) if spent_rules else verdict
 
 
 def _by_lasting_rules(
@@ -139,17 +141,17 @@ def _by_lasting_rules(
         return _Verdict("ask", reason)
     if call.doubt and not call.input and any(rule.answer != "allow" for rule in rules):
         return _Verdict("ask", call.doubt)
-    used = None
+    covering_rules = None
     if not call.doubt:
-        used = covering([rule for rule in rules if rule.source != "project"], call, workspace)
-    if not used and (rule := first_below(rules, call, workspace)):
+        covering_rules = covering([rule for rule in rules if rule.source != "project"], call, workspace)
+    if not covering_rules and (rule := first_below(rules, call, workspace)):
         return _Verdict("ask", _has_below(rule))
     if mode.name == "full-access":
         return _Verdict("allow", "everything is allowed in this run")
     if call.doubt:
         return _Verdict("ask", call.doubt)
-    if used:
-        return _Verdict("allow", f"a rule allows it: {', '.join(dict.fromkeys(map(_named, used)))}")
+    if covering_rules:
+        return _Verdict("allow", f"a rule allows it: {', '.join(dict.fromkeys(map(_named, covering_rules)))}")
     return _Verdict(*_by_mode(call, mode, workspace))
 
 

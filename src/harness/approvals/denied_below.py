@@ -34,12 +34,12 @@ _MOST_NAMES = 20_000
 
 def first_below(rules: Iterable[Rule], call: ProposedCall, workspace: WorkFolder) -> Rule | None:
     """The first rule that denies or asks about something in a folder that a call reads as a whole."""
-    wanted = [rule for rule in rules if rule.answer != "allow" and rule.path and rule.is_about(call)]
-    if not wanted:
+    path_rules = [rule for rule in rules if rule.answer != "allow" and rule.path and rule.is_about(call)]
+    if not path_rules:
         return None
     for folder in dict.fromkeys(_folders(call, workspace)):
         for number, path in enumerate(_paths_in(folder)):
-            for rule in wanted:
+            for rule in path_rules:
                 if number >= _MOST_NAMES or is_path_of(rule.path, path, workspace):
                     return rule
     return None
@@ -64,8 +64,8 @@ def _folders_in_line(line: str, call: ProposedCall, workspace: WorkFolder) -> It
     for words in commands:
         name = words[0].rpartition("/")[2]
         operands = words[1:] if name in _READ_BELOW else ()
-        named = [part for word in operands for part in parts_of(word) if not part.startswith("-")]
-        for word, place in product(named, places):
+        named_places = [part for word in operands for part in parts_of(word) if not part.startswith("-")]
+        for word, place in product(named_places, places):
             for path in (word, *matched(word, place, workspace)):
                 yield from filter(os.path.isdir, workspace.reals(path, place))
     searching = _commands_in(with_whole_words(line)) if _is_plain(line) else commands
@@ -142,11 +142,11 @@ _WITHOUT_VALUES = {
 
 def _names_a_place(words: list[str]) -> bool:
     """Whether a search has a pattern and then a place: without one it goes through the folder in which it runs."""
-    known = _WITHOUT_VALUES.get(words[0].rpartition("/")[2])
+    options = _WITHOUT_VALUES.get(words[0].rpartition("/")[2])
     rest = list(takewhile(lambda word: not set(word) & set(";&|<>()"), words[1:]))
-    while rest and known is not None and known.fullmatch(rest[0]):
+    while rest and options is not None and options.fullmatch(rest[0]):
         rest = rest[1:]
-    return known is not None and len(rest) > 1 and not any(word.startswith("-") for word in rest)
+    return options is not None and len(rest) > 1 and not any(word.startswith("-") for word in rest)
 
 
 def _paths_in(folder: str) -> Iterator[str]:

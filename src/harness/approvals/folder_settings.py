@@ -55,16 +55,18 @@ class FolderSettings(msgspec.Struct, frozen=True, kw_only=True):
     def files(self) -> dict[str, str]:
         """Name → digest, of all that counts: what two looks at the folder are compared by."""
         values: dict[str, str] = {}
-        for one in self.git:  # a setting may be there more than once
-            values[one.name] = f"{values[one.name]}\n{one.value}" if one.name in values else one.value
+        for setting in self.git:  # a setting may be there more than once
+            values[setting.name] = (
+                f"{values[setting.name]}\n{setting.value}" if setting.name in values else setting.value
+            )
         git = {f".git: {name}": digest_of(os.fsencode(value)) for name, value in values.items()}
         contents = {name: digest_of(data) for name, data in self.contents.items()}
         return {**contents, **self.programs, **git}
 
     @property
     def digest(self) -> str:
-        listed = "".join(f"{name}\0{digest}\n" for name, digest in sorted(self.files.items()))
-        return digest_of(os.fsencode(listed))
+        lines = "".join(f"{name}\0{digest}\n" for name, digest in sorted(self.files.items()))
+        return digest_of(os.fsencode(lines))
 
 
 def look(folder: str, names: Sequence[str]) -> FolderSettings:
@@ -181,13 +183,13 @@ def _git_settings(top: str) -> Iterator[GitSetting]:
         return  # git looks no further up
 
 
-def _settings_of_repository(place: str, git: str, seen: set[str]) -> Iterator[GitSetting]:
+def _settings_of_repository(place: str, git: str, seen_files: set[str]) -> Iterator[GitSetting]:
     """Of a repository, and of those that it holds: git looks at them, too. `place`: its work tree, if it has one."""
-    if len(seen) >= _MOST_REPOSITORIES:
+    if len(seen_files) >= _MOST_REPOSITORIES:
         yield GitSetting("more repositories than Harness looks at", "")
-    if (real := os.path.realpath(git)) in seen or len(seen) >= _MOST_REPOSITORIES:
+    if (real := os.path.realpath(git)) in seen_files or len(seen_files) >= _MOST_REPOSITORIES:
         return
-    seen.add(real)
+    seen_files.add(real)
     folders = _git_folders(git)
     for folder in folders:
         for name in ("config", "config.worktree"):
@@ -207,7 +209,7 @@ def _settings_of_repository(place: str, git: str, seen: set[str]) -> Iterator[Gi
     for path in nested or ():
         below = os.path.join(place, path)
         if os.path.lexists(inner := os.path.join(below, ".git")):
-            yield from _settings_of_repository(below, inner, seen)
+            yield from _settings_of_repository(below, inner, seen_files)
 
 
 def _is_bare_repository(place: str) -> bool:
@@ -230,10 +232,10 @@ def _git_folders(git: str) -> list[str]:
 
 def _git_programs(setting: GitSetting, top: str) -> dict[str, str]:
     """Files of the project that a setting leads to: programs, included files, hooks of a folder."""
-    found = dict(_named(os.fsencode(setting.value), top, os.path.join(top, ".git")))
+    programs = dict(_named(os.fsencode(setting.value), top, os.path.join(top, ".git")))
     if setting.name == "core.hookspath":
         folder = os.path.join(top, setting.value.strip('"'))
         with_hooks = _Walk(top)
         with_hooks.take(folder)
         return {name: digest_of(data) for name, data in with_hooks.contents.items()}
-    return {name: digest_of(read_whole(path)) for name, path in found.items()}
+    return {name: digest_of(read_whole(path)) for name, path in programs.items()}

@@ -305,8 +305,8 @@ def free_programs(environ: Mapping[str, str]) -> frozenset[str]:
     if any(_folder_of(shell, folders) not in ("", *_FOLDERS) for shell in _SHELLS):
         return frozenset()
     names = {*_PROGRAMS, *_OTHERS}
-    found = {name for name in names if _folder_of(name, folders) in _FOLDERS}
-    return frozenset({*_OF_THE_SHELL, *found} - ({*_SCRIPTS_OF_GREP} if "grep" not in found else set()))
+    programs = {name for name in names if _folder_of(name, folders) in _FOLDERS}
+    return frozenset({*_OF_THE_SHELL, *programs} - ({*_SCRIPTS_OF_GREP} if "grep" not in programs else set()))
 
 
 def _folder_of(name: str, folders: list[str]) -> str:

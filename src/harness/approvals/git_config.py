@@ -44,7 +44,7 @@ class GitSetting(NamedTuple):
 
 def unknown_settings(text: str) -> list[GitSetting]:
     """All settings of a configuration that are not known to be harmless, and lines that are not understood."""
-    found: list[GitSetting] = []
+    settings: list[GitSetting] = []
     section, subsection = "", ""
     for whole in re.split(r"[\r\n]+", text.removeprefix("\ufeff")):
         line = whole.strip()
@@ -56,12 +56,12 @@ def unknown_settings(text: str) -> list[GitSetting]:
             continue
         assignment = _ASSIGNMENT.fullmatch(line)
         if assignment is None:
-            found.append(GitSetting(repr(line[:40]), line))
+            settings.append(GitSetting(repr(line[:40]), line))
             continue
         key, value = assignment[1].lower(), assignment[2] or ""
         if not _is_harmless(section, key, value):
-            found.append(GitSetting(".".join(filter(None, (section, subsection, key))), value))
-    return found
+            settings.append(GitSetting(".".join(filter(None, (section, subsection, key))), value))
+    return settings
 
 
 def unknown_in_file(path: str) -> list[GitSetting]:
@@ -82,5 +82,5 @@ def _is_harmless(section: str, key: str, value: str) -> bool:
         return False  # a transport that is a program, an option, a line that continues
     if value.lower() in _BUILT_IN.get(f"{section}.{key}", ()):
         return True
-    known = _HARMLESS.get(section, "")
-    return known == "*" or key in known.split()
+    keys = _HARMLESS.get(section, "")
+    return keys == "*" or key in keys.split()

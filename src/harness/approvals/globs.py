@@ -48,9 +48,9 @@ def problem_of(glob: str) -> str:
         re.compile(_translated(glob))
     except re.error as error:
         return f"{glob!r} is no glob: {error}"
-    opened = len(re.findall(r"(?<!\\)\[", glob))
+    brackets = len(re.findall(r"(?<!\\)\[", glob))
     closed = len(re.findall(r"(?<!\\)\]", glob))
-    return f"{glob!r} is no glob: a bracket is not closed" if opened > closed else ""
+    return f"{glob!r} is no glob: a bracket is not closed" if brackets > closed else ""
 
 
 def _translated(glob: str) -> str:

@@ -155,8 +155,8 @@ def _command_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
     forms = [_form(words, call, others) for words in plain.commands] if plain is not None else []
     rules = [replace(form, path=escaped(place)) for form in forms if form is not None]
     if rules and len(rules) == len(forms):
-        shown = " · ".join(dict.fromkeys(_shown_form(rule) for rule in rules))
-        offers.append((PATTERN, f"{shown}{beside}, and names or paths below the folder after it", rules))
+        label = " · ".join(dict.fromkeys(_shown_form(rule) for rule in rules))
+        offers.append((PATTERN, f"{label}{beside}, and names or paths below the folder after it", rules))
     return offers
 
 
@@ -172,10 +172,10 @@ def _form(words: Sequence[str], call: ProposedCall, others: dict[str, str]) -> R
     if len(words) > 2 and words[0] in _NAMED_SCRIPTS and words[1] == "run":
         beginning, safe = (*words[:3],), _SCRIPTS
     else:
-        found = next((head for head in (tuple(words[:2]), tuple(words[:1])) if head in FORMS), None)
-        if found is None:
+        known_head = next((head for head in (tuple(words[:2]), tuple(words[:1])) if head in FORMS), None)
+        if known_head is None:
             return None
-        beginning, safe = found, FORMS[found]
+        beginning, safe = known_head, FORMS[known_head]
     rest = words[len(beginning) :]
     options = [word for word in rest if word.startswith("-")]
     if not safe.issuperset(options) or not all(
@@ -201,10 +201,10 @@ def _edit_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
     if not call.paths or not all(workspace.may_edit(path, call.cwd) for path in call.paths):
         return []
     reals = [real for path in call.paths for real in workspace.reals(path, call.cwd)]
-    shown = ", ".join(os.path.relpath(real, workspace.root) for real in dict.fromkeys(reals))
+    label = ", ".join(os.path.relpath(real, workspace.root) for real in dict.fromkeys(reals))
     rules = [_rule(category="edit", path=escaped(real)) for real in dict.fromkeys(reals)]
     # A call with several files needs one rule that covers all of them: only single files are offered.
-    return [(ALWAYS, f"edits of {shown}", rules)] if len(rules) == 1 and len(shown) <= LONGEST_LABEL else []
+    return [(ALWAYS, f"edits of {label}", rules)] if len(rules) == 1 and len(label) <= LONGEST_LABEL else []
 
 
 def _read_offers(call: ProposedCall, workspace: WorkFolder) -> list[_Offer]:
@@ -233,9 +233,9 @@ def _exact_offers(call: ProposedCall) -> list[_Offer]:
     arguments = call.input if isinstance(call.input, dict) else {}
     params = {name: escaped(spelled(value)) for name, value in arguments.items()}
     # All of them: what is a mere remark to one tool (`title`) is what another one writes or sends.
-    shown = {name: spelled(value) for name, value in arguments.items()}
-    named = _with_server(call.tool, call.server)
-    text = f"{named} with {_listed(shown)}" if shown else f"{named} without arguments"
+    shown_input = {name: spelled(value) for name, value in arguments.items()}
+    full_name = _with_server(call.tool, call.server)
+    text = f"{full_name} with {_listed(shown_input)}" if shown_input else f"{full_name} without arguments"
     if len(text) > LONGEST_LABEL or not text.isprintable():
         return []
     rule = _rule(tool=escaped(call.tool), server=escaped(call.server), params=params or None, closed=True)
@@ -273,10 +273,10 @@ def words_of(rule: Rule) -> str:
         return f"{act} below {rule.path}" if rule.path.endswith("/") else f"{act} of {rule.path}"
     if rule.category:
         return f"everything of the category {rule.category}"
-    named = _with_server(literal(rule.tool), literal(rule.server))
+    full_name = _with_server(literal(rule.tool), literal(rule.server))
     if rule.params:
-        return f"{named} with {_listed({name: literal(glob) for name, glob in rule.params.items()})}"
-    return f"{named} without arguments" if rule.closed else f"{named}, whatever its arguments"
+        return f"{full_name} with {_listed({name: literal(glob) for name, glob in rule.params.items()})}"
+    return f"{full_name} without arguments" if rule.closed else f"{full_name}, whatever its arguments"
 
 
 def _grant(rule: Rule) -> Grant:

@@ -29,23 +29,26 @@ def settled(line: str) -> tuple[str, ...]:
     line = _NUMBER.sub("0", line)
     if _SPLITS.search(line):
         return (line,)
-    known = {name: values for name, values in _known(line) if _is_used_plainly(name, line)}
+    values_by_name = {name: values for name, values in _known(line) if _is_used_plainly(name, line)}
     number = 1
-    for values in known.values():
+    for values in values_by_name.values():
         number *= len(values)
-    if not known or number > _MOST_LINES:
+    if not values_by_name or number > _MOST_LINES:
         return (line,)
     return tuple(
-        dict.fromkeys(_with(line, dict(zip(known, one, strict=True))) for one in product(*known.values()))
+        dict.fromkeys(
+            _with(line, dict(zip(values_by_name, one, strict=True)))
+            for one in product(*values_by_name.values())
+        )
     )
 
 
 def _known(line: str) -> Iterator[tuple[str, list[str]]]:
     values: dict[str, list[str]] = {}
     position = 0
-    while found := _SET.match(line, position):
-        values.setdefault(found[1], []).append(found[2] or found[3] or found[4] or "")
-        position = found.end()
+    while match := _SET.match(line, position):
+        values.setdefault(match[1], []).append(match[2] or match[3] or match[4] or "")
+        position = match.end()
     yield from values.items()
     loop = _LOOP.search(line, position)
     if loop and len(_LOOPS.findall(line)) == 1 and loop[1] not in values and loop[2].split():
@@ -64,8 +67,8 @@ def _mentions(name: str, text: str) -> bool:
 
 def _is_used_plainly(name: str, line: str) -> bool:
     """Used as `$name` and `${name}` alone: zsh reads `$name:r` and `$name[1]` as something else."""
-    rest = _SET.sub(lambda found: found[0].replace(f"{name}=", "", 1) if found[1] == name else found[0], line)
-    rest = _LOOP.sub(lambda found: "do" if found[1] == name else found[0], rest)
+    rest = _SET.sub(lambda match: match[0].replace(f"{name}=", "", 1) if match[1] == name else match[0], line)
+    rest = _LOOP.sub(lambda match: "do" if match[1] == name else match[0], rest)
     return not _mentions(name, _use_of(name).sub(" ", rest))
 
 

@@ -51,20 +51,20 @@ _BUILDERS = names("gmake make ninja")
 _NUMBER = re.compile(r"[\d.]+[smhd]?")
 
 
-def could_run(line: str, wanted: Sequence[str]) -> bool:
+def could_run(line: str, forms: Sequence[str]) -> bool:
     """Whether a line could come to run a command that begins with these words."""
     whole = with_whole_words(line)
     plainly = (part.split() for part in BETWEEN_COMMANDS.split(whole))
-    if any(_could_come_to(words, wanted) for words in plainly if words):
+    if any(_could_come_to(words, forms) for words in plainly if words):
         return True
-    if _is_put_together(line, wanted) or _finds_the_program(line, wanted[0]):
+    if _is_put_together(line, forms) or _finds_the_program(line, forms[0]):
         return True
     # A text in quotes is often no command, but one that begins as it would is enough.
     quoted = (part.split() for part in BETWEEN_ALSO_QUOTED_COMMANDS.split(line))
-    return any(_has_it_somewhere(words, wanted) for words in quoted if words)
+    return any(_has_it_somewhere(words, forms) for words in quoted if words)
 
 
-def _is_put_together(line: str, wanted: Sequence[str]) -> bool:
+def _is_put_together(line: str, forms: Sequence[str]) -> bool:
     """Whether a program that stands in the line as text has the words, however it joins them (`system "git", "push"`), or
     starts something that is not seen (`system("gi" + …)`).
     """
@@ -74,7 +74,7 @@ def _is_put_together(line: str, wanted: Sequence[str]) -> bool:
     if runners & RUNS_TEXTS and _STARTS_SOMETHING.search(line):
         return True
     return bool(runners & (RUNS_TEXTS | _BUILDERS)) and all(
-        re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line, re.IGNORECASE) for word in wanted
+        re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line, re.IGNORECASE) for word in forms
     )
 
 
@@ -88,8 +88,8 @@ def _finds_the_program(line: str, program: str) -> bool:
     )
 
 
-def _could_come_to(words: list[str], wanted: Sequence[str]) -> bool:
-    if _has_it_somewhere(words, wanted) or _renames_it(words, wanted):
+def _could_come_to(words: list[str], forms: Sequence[str]) -> bool:
+    if _has_it_somewhere(words, forms) or _renames_it(words, forms):
         return True
     for start in _commands_in(words):
         name = _name(words[start])
@@ -98,9 +98,9 @@ def _could_come_to(words: list[str], wanted: Sequence[str]) -> bool:
             return True  # its commands come from elsewhere
         if words[start] in _READS_COMMANDS and not _is_a_file(words[start + 1 :]):
             return True  # so do these
-        if name == "-".join(wanted[:2]) and len(wanted) > 1:
+        if name == "-".join(forms[:2]) and len(forms) > 1:
             return True  # git-push
-        if _UNKNOWN.search(words[start]) and _unknown_could_be(words, start, wanted):
+        if _UNKNOWN.search(words[start]) and _unknown_could_be(words, start, forms):
             return True
     return False
 
@@ -110,25 +110,25 @@ def _is_a_file(operands: Sequence[str]) -> bool:
     return bool(operands) and not operands[0].startswith(("/dev/", "/proc/", "$"))
 
 
-def _unknown_could_be(words: list[str], start: int, wanted: Sequence[str]) -> bool:
+def _unknown_could_be(words: list[str], start: int, forms: Sequence[str]) -> bool:
     """Whether a command that begins with a word which is not known may be the wanted one."""
     word = words[start]
-    if _UNKNOWN.sub("", word) == "" or _could_be(word, " ".join(wanted)):
+    if _UNKNOWN.sub("", word) == "" or _could_be(word, " ".join(forms)):
         return True  # it may be all of it
-    if start and _could_be(word.partition("_")[0], wanted[0]):
+    if start and _could_be(word.partition("_")[0], forms[0]):
         return True  # a text for a shell
-    return _could_be(word, wanted[0]) and (bool(start) or _continues(words[start + 1 :], wanted[1:]))
+    return _could_be(word, forms[0]) and (bool(start) or _continues(words[start + 1 :], forms[1:]))
 
 
-def _has_it_somewhere(words: list[str], wanted: Sequence[str]) -> bool:
+def _has_it_somewhere(words: list[str], forms: Sequence[str]) -> bool:
     """The program by its name, at any place: whatever stands before it may run it."""
     is_open = any(_name(word) in _APPENDS for word in words)
     for start, word in enumerate(words):
-        if _UNKNOWN.search(word) or not _could_be(word.lstrip("!+="), wanted[0]):
+        if _UNKNOWN.search(word) or not _could_be(word.lstrip("!+="), forms[0]):
             continue
-        if start and len(wanted) == 1 and "/" not in word and not _is_run_by(words[:start]):
+        if start and len(forms) == 1 and "/" not in word and not _is_run_by(words[:start]):
             continue  # one word may stand anywhere
-        if (is_open and start) or _continues(words[start + 1 :], wanted[1:]):
+        if (is_open and start) or _continues(words[start + 1 :], forms[1:]):
             return True
     return False
 
@@ -144,15 +144,15 @@ _TAKES_TEXT = names(
 """Known programs whose operands are files and texts."""
 
 
-def _renames_it(words: list[str], wanted: Sequence[str]) -> bool:
+def _renames_it(words: list[str], forms: Sequence[str]) -> bool:
     """The program is given another name: `cp /usr/bin/git x`, `alias g=git`, `git config alias.p push`."""
-    if any("/" in word and _could_be(word, wanted[0]) and not _UNKNOWN.search(word) for word in words[1:]):
+    if any("/" in word and _could_be(word, forms[0]) and not _UNKNOWN.search(word) for word in words[1:]):
         return True
     if not any("alias" in word for word in words):
         return False
     parts = {part for word in words for part in re.split(r"[=!:]", word)}
     return any(
-        _could_be(part, word) for part in parts for word in wanted if part and not _UNKNOWN.search(part)
+        _could_be(part, word) for part in parts for word in forms if part and not _UNKNOWN.search(part)
     )
 
 
@@ -187,10 +187,10 @@ def _after_assignments(words: list[str], start: int) -> int:
     return start
 
 
-def _continues(words: Sequence[str], wanted: Sequence[str]) -> bool:
+def _continues(words: Sequence[str], forms: Sequence[str]) -> bool:
     """Whether these words may be the wanted ones, with options and their values between them."""
     place = 0
-    for want in wanted:
+    for want in forms:
         while True:
             if place == len(words):
                 return False
@@ -208,23 +208,23 @@ def _continues(words: Sequence[str], wanted: Sequence[str]) -> bool:
     return True
 
 
-def _could_be(word: str, wanted: str) -> bool:
+def _could_be(word: str, form: str) -> bool:
     """Whether a word may turn out to be this one: by its last name, without regard to case."""
     name = _name(word)
     pattern = "".join(
         ".*" if number % 2 else re.escape(part) for number, part in enumerate(_split_unknown(name.casefold()))
     )
-    if matches(wanted.casefold(), name.casefold()):
+    if matches(form.casefold(), name.casefold()):
         return True
-    return ".*" in pattern and re.fullmatch(pattern, wanted.casefold()) is not None
+    return ".*" in pattern and re.fullmatch(pattern, form.casefold()) is not None
 
 
 def _split_unknown(name: str) -> list[str]:
     """Known and unknown parts in turn."""
     parts, end = [], 0
-    for found in _UNKNOWN.finditer(name):
-        parts += [name[end : found.start()], found[0]]
-        end = found.end()
+    for match in _UNKNOWN.finditer(name):
+        parts += [name[end : match.start()], match[0]]
+        end = match.end()
     return [*parts, name[end:]]
 
 

@@ -73,7 +73,7 @@ since old shells do not find its end where it is."""
 def could_open(line: str) -> bool:
     """Whether a line could come to open a path that does not stand in it."""
     line = _TEXT_OF_A_MESSAGE.sub(r"\n\3\n", _A_NUMBER.sub("1", line))
-    return any(_could_open(one) for one in settled(line))
+    return any(_could_open(possible_line) for possible_line in settled(line))
 
 
 def _could_open(line: str) -> bool:
@@ -81,7 +81,7 @@ def _could_open(line: str) -> bool:
     text = _with_the_script_of_a_shell(text)
     while text != before:
         # What a substitution gives is not known; what it opens itself counts as well (`echo $(cat $F)`).
-        if any(_has_unknown(found[1] or found[2] or "") for found in _SUBSTITUTION.finditer(text)):
+        if any(_has_unknown(match[1] or match[2] or "") for match in _SUBSTITUTION.finditer(text)):
             return True
         text, before = _SUBSTITUTION.sub(_SUBSTITUTE, text), text
     return _has_unknown(text)
@@ -89,10 +89,10 @@ def _could_open(line: str) -> bool:
 
 def _with_the_script_of_a_shell(text: str) -> str:
     """`bash -lc 'cat a'` is `cat a`, where it begins the line."""
-    found = _SCRIPT_OF_A_SHELL.match(text)
-    if found is None:
+    match = _SCRIPT_OF_A_SHELL.match(text)
+    if match is None:
         return text
-    return f"{found[1]} ; {found[2] or found[3] or ''} ; {text[found.end() :]}"
+    return f"{match[1]} ; {match[2] or match[3] or ''} ; {text[match.end() :]}"
 
 
 def _has_unknown(text: str) -> bool:

@@ -218,13 +218,13 @@ def is_protected(path: str, *, folds_case: bool = FOLDS_CASE) -> bool:
 
 def closed_names() -> dict[str, str]:
     """Names that a sandbox closes → who obeys them; none is below another."""
-    found: dict[str, str] = {GIT: "git"}
+    closed: dict[str, str] = {GIT: "git"}
     groups = {"Harness": OURS, "editors": EDITORS, "agents": OTHER_AGENTS, **OBEYED}
     for who, names in groups.items():
         for name in names:
             if name not in _OPEN_IN_A_SANDBOX:
-                found[name] = f"{found[name]}, {who}" if name in found else who
-    return {name: who for name, who in found.items() if not any(above in found for above in _above(name))}
+                closed[name] = f"{closed[name]}, {who}" if name in closed else who
+    return {name: who for name, who in closed.items() if not any(above in closed for above in _above(name))}
 
 
 def _above(name: str) -> Iterator[str]:
@@ -241,7 +241,7 @@ def _patterns() -> tuple[tuple[str, ...], ...]:
 
 
 def _is_obeyed(parts: list[str], pattern: tuple[str, ...]) -> bool:
-    if not all(fnmatchcase(part, wanted) for part, wanted in zip(parts, pattern, strict=False)):
+    if not all(fnmatchcase(part, name_pattern) for part, name_pattern in zip(parts, pattern, strict=False)):
         return False
     return "/".join(parts).casefold() not in _INSTRUCTIONS
 

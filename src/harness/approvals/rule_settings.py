@@ -73,19 +73,20 @@ def checked_rule(entry: dict[str, Any], place: str, source: Any = "user") -> Rul
         raise BadConfig(f"{place}: a rule has no answer", hint='answer = "allow", "ask" or "deny"')
     if wrong := [key for key in TEXTS if not isinstance(entry.get(key, ""), str)]:
         raise BadConfig(f"{place}: {wrong[0]} of a rule is no text", hint=f'{wrong[0]} = "…"')
-    named = {key: entry[key] for key in TEXTS if entry.get(key)}
-    if not named.keys() - {"reason", "agent"}:
+    conditions = {key: entry[key] for key in TEXTS if entry.get(key)}
+    if not conditions.keys() - {"reason", "agent"}:
         raise BadConfig(
             f"{place}: a rule names nothing", hint="give it a tool, command, path, server or category"
         )
-    if named.get("category", "read") not in CATEGORIES:
+    if conditions.get("category", "read") not in CATEGORIES:
         raise BadConfig(
-            f"{place}: unknown category: {named['category']}", hint=f"one of {', '.join(sorted(CATEGORIES))}"
+            f"{place}: unknown category: {conditions['category']}",
+            hint=f"one of {', '.join(sorted(CATEGORIES))}",
         )
     for key in ("tool", "path", "server"):
-        if key in named and (problem := problem_of(named[key])):
+        if key in conditions and (problem := problem_of(conditions[key])):
             raise BadConfig(f"{place}: {problem}", hint="a backslash takes the next character as it is")
-    return Rule(answer=entry["answer"], **named, source=source, place=place)
+    return Rule(answer=entry["answer"], **conditions, source=source, place=place)
 
 
 def add_rule(entry: dict[str, str]) -> str:

@@ -65,12 +65,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def words(self) -> str:
         """The rule in a few words."""
-        named = (
+        conditions = (
             f"{name} {value}"
             for name in ("agent", "server", "tool", "category", "command", "path")
             if (value := getattr(self, name))
         )
-        return f"{self.answer} {', '.join(named) or 'everything'}"
+        return f"{self.answer} {', '.join(conditions) or 'everything'}"
 
     @property
     def is_whole(self) -> bool:
@@ -173,8 +173,8 @@ def _is_named(rule: Rule, call: ProposedCall) -> bool:
 def _servers(rule: Rule, call: ProposedCall) -> Iterator[str]:
     """The server of a call. In `mcp__a__b__c` it may be `a` or `a__b`: a rule that denies or asks means either."""
     yield call.server
-    _, found, after = call.tool.partition(f"{call.server}__")
-    if rule.answer != "allow" and found:
+    _, separator, after = call.tool.partition(f"{call.server}__")
+    if rule.answer != "allow" and separator:
         parts = after.split("__")
         yield from ("__".join((call.server, *parts[:count])) for count in range(1, len(parts)))
 
@@ -248,8 +248,10 @@ def _covering_commands(rules: Sequence[Rule], call: ProposedCall) -> list[Rule] 
     plain = parse(call.command) if call.command else None
     if plain is None:
         return None
-    used = [next((rule for rule in rules if is_form(rule, words)), None) for words in plain.commands]
-    return None if None in used else [rule for rule in used if rule is not None]
+    covering_rules = [
+        next((rule for rule in rules if is_form(rule, words)), None) for words in plain.commands
+    ]
+    return None if None in covering_rules else [rule for rule in covering_rules if rule is not None]
 
 
 def is_form(rule: Rule, words: Sequence[str]) -> bool:
@@ -278,8 +280,8 @@ def _touches_command(command: str, call: ProposedCall) -> bool:
 
 
 def _has_command(command: str, line: str) -> bool:
-    wanted = _words(command)
-    return any(_begins(fragment.split(), wanted) for fragment in fragments_of(line))
+    form = _words(command)
+    return any(_begins(fragment.split(), form) for fragment in fragments_of(line))
 
 
 def _words(command: str) -> list[str]:
@@ -303,12 +305,12 @@ def _lines(call: ProposedCall, *, is_certain: bool = True) -> Iterator[str]:
                 yield spelled(value)
 
 
-def _begins(words: list[str], wanted: list[str]) -> bool:
+def _begins(words: list[str], form: list[str]) -> bool:
     """Whether these words come first, with options and their values between them: `git -C x push`."""
-    if not words or not wanted or not matches(wanted[0], words[0]):
+    if not words or not form or not matches(form[0], words[0]):
         return False
     position = 1
-    for word in wanted[1:]:
+    for word in form[1:]:
         while position < len(words) and not matches(word, words[position]):
             if not words[position].startswith("-"):
                 return False
@@ -384,9 +386,9 @@ def matched(word: str, cwd: str, workspace: WorkFolder) -> Iterator[str]:
 
     if choice := _CHOICES.search(word):
         for part in choice[1].split(","):
-            one = word[: choice.start()] + part + word[choice.end() :]
-            yield one
-            yield from matched(one, cwd, workspace)
+            whole = word[: choice.start()] + part + word[choice.end() :]
+            yield whole
+            yield from matched(whole, cwd, workspace)
     elif re.search(r"[*?\[]", word):
         yield from islice(iglob(os.path.join(workspace.root, cwd, os.path.expanduser(word))), _MOST_MATCHES)
 
@@ -395,8 +397,8 @@ def _texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts_in(one)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(item)
 
 
 def _is_path(glob: str, path: str, call: ProposedCall, workspace: WorkFolder) -> bool:
@@ -418,10 +420,10 @@ def _globs(glob: str, workspace: WorkFolder) -> Iterator[str]:
 
 def _forms(path: str, cwd: str, workspace: WorkFolder) -> Iterator[str]:
     """A path as written, as meant, and where it leads."""
-    if found := _OF_A_PROCESS.match(
+    if match := _OF_A_PROCESS.match(
         path
     ):  # where its own folder is, only that process knows: it is taken for this one
-        path = f"{workspace.root if found[1] == 'cwd' else ''}{path[found.end() :]}" or "/"
+        path = f"{workspace.root if match[1] == 'cwd' else ''}{path[match.end() :]}" or "/"
     yield os.path.normpath(path)
     yield os.path.normpath(os.path.join(workspace.root, cwd, os.path.expanduser(path)))
     for real in workspace.reals(path, cwd):

@@ -72,17 +72,17 @@ _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 def sentences(settings: FolderSettings) -> list[str]:
     """One for each thing that would happen, the most telling first; never none if the folder brings something."""
-    found = [line for name, data in settings.contents.items() for line in _of_file(name, data)]
-    found += [f"`.git/config`: {setting.name} = `{_cut(setting.value)}`" for setting in settings.git]
-    found = list(dict.fromkeys(found))
-    found.sort(key=lambda line: _UNREAD in line)
-    if len(found) > _MOST_SENTENCES:
-        found = [*found[:_MOST_SENTENCES], f"and {len(found) - _MOST_SENTENCES} more"]
+    lines = [line for name, data in settings.contents.items() for line in _of_file(name, data)]
+    lines += [f"`.git/config`: {setting.name} = `{_cut(setting.value)}`" for setting in settings.git]
+    lines = list(dict.fromkeys(lines))
+    lines.sort(key=lambda line: _UNREAD in line)
+    if len(lines) > _MOST_SENTENCES:
+        lines = [*lines[:_MOST_SENTENCES], f"and {len(lines) - _MOST_SENTENCES} more"]
     if not settings.is_whole:
-        found.append("and more files than Harness looks at")
-    if settings.programs or any(map(_STARTS.search, found)):
-        found.append(_NOT_BOUND)
-    return found
+        lines.append("and more files than Harness looks at")
+    if settings.programs or any(map(_STARTS.search, lines)):
+        lines.append(_NOT_BOUND)
+    return lines
 
 
 def _of_file(name: str, data: bytes) -> Iterator[str]:
@@ -99,10 +99,10 @@ def _of_file(name: str, data: bytes) -> Iterator[str]:
         yield f"`{name}`: a program that may be run"
     else:
         tables = _parsed(name, data)
-        told = list(_told(tables, ())) if isinstance(tables, dict) else []
-        yield from (f"`{name}`: {line}" for line in told)
+        lines = list(_told(tables, ())) if isinstance(tables, dict) else []
+        yield from (f"`{name}`: {line}" for line in lines)
         if not isinstance(tables, dict) or not _is_understood(tables):
-            yield f"`{name}`: {_UNREAD}" if not told else f"`{name}`: … {_UNREAD}"
+            yield f"`{name}`: {_UNREAD}" if not lines else f"`{name}`: … {_UNREAD}"
 
 
 def _parsed(name: str, data: bytes) -> Any:
@@ -131,8 +131,8 @@ def _told(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
         elif low == "env" and isinstance(value, dict):
             yield f"sets {', '.join(map(_cut, list(value)[:10]))}"
         elif low in _ALLOWS and not isinstance(value, dict):
-            listed = value if isinstance(value, list) else [value]
-            yield f"asks less: {key} {', '.join(f'`{_cut(str(one))}`' for one in listed[:8])}"
+            items = value if isinstance(value, list) else [value]
+            yield f"asks less: {key} {', '.join(f'`{_cut(str(one))}`' for one in items[:8])}"
         elif low == "permission" and isinstance(value, dict):
             allowed = [name for name, answer in value.items() if answer == "allow"]
             yield f"asks less: allows {', '.join(map(_cut, allowed)) or 'what it names'}"
@@ -159,8 +159,8 @@ def _hooks(value: Any, event: str) -> Iterator[str]:
     if isinstance(value, str):
         yield f"runs `{_cut(value)}`{f' ({_cut(event)})' if event else ''}"
     elif isinstance(value, list):
-        for one in value:
-            yield from _hooks(one, event) if not isinstance(one, str) else ()
+        for item in value:
+            yield from _hooks(item, event) if not isinstance(item, str) else ()
     elif isinstance(value, dict):
         named = str(value.get("event", event))
         for key, inner in value.items():
@@ -183,11 +183,11 @@ def _commands(value: Any) -> Iterator[str]:
 
 
 def _is_understood(table: dict[str, Any]) -> bool:
-    known = _SERVERS | _RUNS | _LOADS | _ALLOWS | _SAYS_LITTLE | {"hooks", "env"}
-    return all(key.lower() in known for key in table)
+    keys = _SERVERS | _RUNS | _LOADS | _ALLOWS | _SAYS_LITTLE | {"hooks", "env"}
+    return all(key.lower() in keys for key in table)
 
 
 def _cut(text: str) -> str:
     """On one line, with everything written out that a terminal would hide or obey."""
-    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+    text_shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return text_shown if len(text_shown) <= _LONGEST else f"{text_shown[:_LONGEST]}…"

@@ -128,8 +128,10 @@ def call_of(tool: str, use: ToolUse, arguments: Any, cwd: str = "", doubt: str =
         return ProposedCall(tool=tool, category=use.category, input=arguments, cwd=cwd, doubt=doubt or odd)
     paths = use.paths_of(arguments) if use.paths_of is not None else _texts(arguments, use.paths)
     if paths is not None and use.category in ("read", "edit"):
-        named = {*use.paths, *use.directories}
-        places_besides = tuple(name for name in arguments if name not in named and _PLACES.search(name))
+        path_arguments = {*use.paths, *use.directories}
+        places_besides = tuple(
+            name for name in arguments if name not in path_arguments and _PLACES.search(name)
+        )
         more = _texts(arguments, places_besides)
         paths = None if more is None else [*paths, *more]
     commands = _texts(arguments, use.commands)

@@ -40,7 +40,7 @@ class FolderTrust(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def names(self) -> str:
         """The files, in a few words."""
-        names = [*self.settings.contents, *(f".git/config ({one.name})" for one in self.settings.git)]
+        names = [*self.settings.contents, *(f".git/config ({setting.name})" for setting in self.settings.git)]
         tops = list(dict.fromkeys(names))
         more = f" and {len(tops) - _MOST_NAMED} more" if len(tops) > _MOST_NAMED else ""
         return ", ".join(tops[:_MOST_NAMED]) + more
@@ -61,8 +61,8 @@ def judge(folder: str, agent: str, names: Sequence[str] = (), origin: str = "") 
     records = _records()
     digest = settings.digest
     for place in filter(None, (settings.folder, _repository_of(settings.folder), origin)):
-        known = records.get((os.path.realpath(place), agent))
-        if known is not None and known["digest"] == digest and settings.is_whole:
+        record = records.get((os.path.realpath(place), agent))
+        if record is not None and record["digest"] == digest and settings.is_whole:
             return FolderTrust(agent=agent, state="trusted", settings=settings)
     before = records.get((settings.folder, agent))
     if before is None:
@@ -86,7 +86,7 @@ def trust_folder(trust: FolderTrust) -> None:
         "files": settings.files,
     }
     content, _problem = read_record(config.trust_file())
-    others = [one for one in content["folders"] if (one["folder"], one["agent"]) != _key(record)]
+    others = [folder for folder in content["folders"] if (folder["folder"], folder["agent"]) != _key(record)]
     write_record({**content, "folders": [*others, record]})
 
 
@@ -94,20 +94,20 @@ def revoke_folder(folder: str) -> list[str]:
     """For all agents. The names of those for which it was trusted."""
     real = os.path.realpath(folder)
     content, _problem = read_record(config.trust_file())
-    gone = [one["agent"] for one in content["folders"] if one["folder"] == real]
-    if gone:
+    agents = [one["agent"] for one in content["folders"] if one["folder"] == real]
+    if agents:
         write_record({**content, "folders": [one for one in content["folders"] if one["folder"] != real]})
-    return gone
+    return agents
 
 
 def trusted_folders() -> list[TrustedFolder]:
     """All that were ever trusted and not revoked, and whether they still are."""
-    found = []
+    rows = []
     for folder, agent in sorted(_records()):
         state = judge(folder, agent).state if os.path.isdir(folder) else "deleted"
-        shown = "trusted" if state == "trusted" else "changed since, not trusted"
-        found.append(TrustedFolder(folder, agent, state if state == "deleted" else shown))
-    return found
+        trust = "trusted" if state == "trusted" else "changed since, not trusted"
+        rows.append(TrustedFolder(folder, agent, state if state == "deleted" else trust))
+    return rows
 
 
 def write_record(content: dict[str, Any]) -> None:
@@ -124,7 +124,7 @@ def write_record(content: dict[str, Any]) -> None:
 
 def _records() -> dict[tuple[str, str], dict[str, Any]]:
     content, _problem = read_record(config.trust_file())
-    return {_key(one): one for one in content["folders"]}
+    return {_key(folder): folder for folder in content["folders"]}
 
 
 def _key(record: dict[str, Any]) -> tuple[str, str]:

@@ -38,17 +38,17 @@ class WorkFolder(msgspec.Struct, frozen=True, kw_only=True):
 
     def reals(self, path: str, cwd: str = "") -> tuple[str, ...]:
         """Where a path leads in each way that a program may read it, first as it is written; none: that is not certain."""
-        found: dict[str, None] = {}
+        paths: dict[str, None] = {}
         for reading in _readings(path):
             place = _expanded(reading)
             if place is None:
                 return ()
             for whole in _without_climbing(self.root or "/", cwd, place):
                 try:
-                    found[_plain(os.path.realpath(whole))] = None
+                    paths[_plain(os.path.realpath(whole))] = None
                 except (OSError, ValueError):
                     return ()
-        return tuple(found)
+        return tuple(paths)
 
     def holds(self, path: str, cwd: str = "") -> bool:
         """Whether a path is the folder or below it."""
@@ -71,12 +71,12 @@ class WorkFolder(msgspec.Struct, frozen=True, kw_only=True):
         if self.guard(os.path.relpath(real, _plain(self.root))):
             return False
         try:
-            found = os.lstat(real)
+            status = os.lstat(real)
         except FileNotFoundError:
             return True
         except OSError:
             return False
-        return stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1)
+        return stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1)
 
     def _is_of_a_home(self, real: str) -> bool:
         """Whether the folder is the user's home, or above it, and the path is one of those by which programs are set up."""

@@ -42,16 +42,16 @@ class BudgetGate:
     def __init__(
         self,
         guard: BudgetGuard,
-        put: Callable[[Event], object],
+        emit: Callable[[Event], object],
         clock: Callable[[], int],
         ask_timeout_s: float | None = None,
     ) -> None:
         self._guard = guard
-        self._put = put
+        self._emit = emit
         self._clock = clock
         self._timeout_s = ask_timeout_s or ASK_S
         self._lock = threading.Lock()
-        self._asked: Relay | None = None
+        self._open_question: Relay | None = None
         self._reply: RelayReply | None = None
         self._deadline_ms = float("inf")
         self._is_over = False
@@ -62,7 +62,7 @@ class BudgetGate:
 
     @property
     def waits(self) -> bool:
-        return self._asked is not None
+        return self._open_question is not None
 
     @property
     def deadline_ms(self) -> float:
@@ -70,15 +70,15 @@ class BudgetGate:
 
     def look(self, cost: SpentSoFar | None = None) -> Step:
         """What the run is to do now, when it has cost this much."""
-        if self._asked is not None:
-            return self._after_answer(self._asked)
+        if self._open_question is not None:
+            return self._after_answer(self._open_question)
         guard = self._guard
         if self._is_over:
             return "run"
         state = guard.look(cost.spent_usd if cost is not None else 0.0)
         guard.note_unpriced(cost.unpriced if cost is not None else ())
         for warning in guard.take_warnings():
-            self._put(warning)
+            self._emit(warning)
         if state is None:
             return "run"
         self.reason = state.words
@@ -98,10 +98,10 @@ class BudgetGate:
     def reply(self, reply: RelayReply) -> bool:
         """False when this is not asked (any more). Raises UsageError for what is no answer."""
         with self._lock:
-            asked = self._asked
-            if asked is None or asked.id != reply.id or self._reply is not None:
+            question = self._open_question
+            if question is None or question.id != reply.id or self._reply is not None:
                 return False
-            check_reply(asked, reply)
+            check_reply(question, reply)
             self._reply = reply
         self.changed.set()
         return True
@@ -111,32 +111,32 @@ class BudgetGate:
         self._is_over = True
         self.changed.set()
         with self._lock:
-            asked, self._asked = self._asked, None
-        if asked is not None:
-            self._put(RelayReply(id=asked.id, approved=False, by="policy", reason=reason))
+            question, self._open_question = self._open_question, None
+        if question is not None:
+            self._emit(RelayReply(id=question.id, approved=False, by="policy", reason=reason))
 
     def _ask(self, state: BudgetState) -> Step:
         relay = budget.question(state, str(uuid4()))
         self._deadline_ms = self._clock() + self._timeout_s * 1000
         with self._lock:  # before it is shown: an answer may come at once
-            self._asked, self._reply = relay, None
-        self._put(relay)
+            self._open_question, self._reply = relay, None
+        self._emit(relay)
         return "wait"
 
-    def _after_answer(self, asked: Relay) -> Step:
+    def _after_answer(self, question: Relay) -> Step:
         with self._lock:
             reply = self._reply
             if reply is None and self._clock() >= self._deadline_ms:
                 reason = "there was no answer in time"
-                reply = self._reply = RelayReply(id=asked.id, approved=False, by="timeout", reason=reason)
+                reply = self._reply = RelayReply(id=question.id, approved=False, by="timeout", reason=reason)
             if reply is None:
                 return "wait"
-            self._asked, self._deadline_ms = None, float("inf")
-        self._put(reply)
-        more_usd = budget.answer(asked, reply)
+            self._open_question, self._deadline_ms = None, float("inf")
+        self._emit(reply)
+        more_usd = budget.answer(question, reply)
         if more_usd is None:
             return self._end()
-        self._put(self._guard.extend(asked, more_usd))
+        self._emit(self._guard.extend(question, more_usd))
         return "run"
 
     def _end(self) -> Step:

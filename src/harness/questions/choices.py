@@ -73,8 +73,8 @@ def check_choice(relay: Relay, reply: RelayReply) -> None:
         return
     choice = _chosen(relay, reply)
     if choice is None:
-        offered = ", ".join(one.id for one in relay.choices or ())
-        raise UsageError(f"unknown choice: {reply.choice!r}", hint=f"one of: {offered or 'none'}")
+        choice_ids = ", ".join(one.id for one in relay.choices or ())
+        raise UsageError(f"unknown choice: {reply.choice!r}", hint=f"one of: {choice_ids or 'none'}")
     if reply.approved is (choice.kind == "reject-once"):
         raise UsageError(f"{choice.id!r} means the opposite of the answer", hint="choose another one")
 
@@ -102,8 +102,10 @@ def label_of(permission: ToolPermission) -> str:
     bound = {argument: glob for argument, glob in permission.params.items() if glob != "*"}
     if len(bound) == 1 and (subject := next(iter(bound))) in _SUBJECTS:
         return f"{name}: {_shown_glob(bound[subject])}"
-    listed = ", ".join(f"{_shown(argument)}: {_shown_glob(glob)}" for argument, glob in bound.items())
-    return f"{name} with {listed}" if listed else f"{name}, whatever its arguments"
+    arguments_listed = ", ".join(
+        f"{_shown(argument)}: {_shown_glob(glob)}" for argument, glob in bound.items()
+    )
+    return f"{name} with {arguments_listed}" if arguments_listed else f"{name}, whatever its arguments"
 
 
 def _chosen(relay: Relay, reply: RelayReply) -> RelayChoice | None:
@@ -126,10 +128,12 @@ def _shown_glob(glob: str) -> str:
 
 
 def _shown(text: str) -> str:
-    shown = revealed(text, is_line=True)
-    if len(shown) <= _LONGEST_VALUE:
-        return shown
-    return f"{shown[:_LONGEST_VALUE]}… ({len(shown) - _LONGEST_VALUE} more characters, as in the call)"
+    shown_text = revealed(text, is_line=True)
+    if len(shown_text) <= _LONGEST_VALUE:
+        return shown_text
+    return (
+        f"{shown_text[:_LONGEST_VALUE]}… ({len(shown_text) - _LONGEST_VALUE} more characters, as in the call)"
+    )
 
 
 MOST_LINES = 400
@@ -175,15 +179,15 @@ class _Room:
 def _shown_change(change: FileChange, room: _Room) -> dict[str, Any]:
     before, after = _lines(change.before), _lines(change.after)
     differences = _differences(before, after)
-    shown = [line for line in differences if room.take(line)]
+    shown_lines = [line for line in differences if room.take(line)]
     kind = "create" if change.before is None else "delete" if change.after is None else "update"
     return {
         "path": change.path,
         "change": kind,
         "added": sum(line.startswith("+") for line in differences),
         "removed": sum(line.startswith("-") for line in differences),
-        "diff": "\n".join(shown),
-        "hidden_lines": len(differences) - len(shown),
+        "diff": "\n".join(shown_lines),
+        "hidden_lines": len(differences) - len(shown_lines),
     }
 
 
@@ -194,7 +198,7 @@ def _lines(text: str | None) -> list[str]:
 def _differences(before: list[str], after: list[str]) -> list[str]:
     """As in a unified diff, from its first hunk on."""
     if not before or not after or len(before) + len(after) > _MOST_COMPARED_LINES:
-        found = [*(f"-{line}" for line in before), *(f"+{line}" for line in after)]
+        lines = [*(f"-{line}" for line in before), *(f"+{line}" for line in after)]
     else:
-        found = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
-    return [line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in found]
+        lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    return [line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines]

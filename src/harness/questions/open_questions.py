@@ -49,10 +49,10 @@ class OpenRelays(Generic[_Held]):
     def __iter__(self) -> Iterator[tuple[Relay, _Held]]:
         return iter(list(self._open.values()))
 
-    def add(self, relay: Relay, held: _Held) -> None:
+    def add(self, relay: Relay, question: _Held) -> None:
         """From now on it can be answered."""
         with self._lock:
-            self._open[relay.id] = (relay, held)
+            self._open[relay.id] = (relay, question)
 
     def take(self, reply: RelayReply) -> tuple[Relay, _Held] | None:
         """What this reply answers; None when it is not open (any more).
@@ -60,11 +60,11 @@ class OpenRelays(Generic[_Held]):
         Raises UsageError for a reply that is no answer to it: it then stays open.
         """
         with self._lock:
-            found = self._open.get(reply.id)
-            if found is not None:
-                check_reply(found[0], reply)
+            open_question = self._open.get(reply.id)
+            if open_question is not None:
+                check_reply(open_question[0], reply)
                 del self._open[reply.id]
-            return found
+            return open_question
 
     def withdraw(self, relay_id: str) -> bool:
         """It cannot be answered any more. False when it was not open."""
@@ -74,8 +74,8 @@ class OpenRelays(Generic[_Held]):
     def withdraw_all(self) -> list[Relay]:
         """Those that were open."""
         with self._lock:
-            left, self._open = self._open, {}
-        return [relay for relay, _ in left.values()]
+            open_questions, self._open = self._open, {}
+        return [relay for relay, _ in open_questions.values()]
 
 
 class OpenQuestions:
@@ -136,14 +136,14 @@ _TO_THE_MODEL = {
 class Unattended:
     """Contract of `AgentOptions.on_ask`. Emits one `Warning` that questions are answered without a person."""
 
-    def __init__(self, put: Callable[[Event], object]) -> None:
-        self._put = put
+    def __init__(self, emit: Callable[[Event], object]) -> None:
+        self._emit = emit
         self._has_warned = False
 
     def deny(self, relay: Relay) -> RelayReply:
         if not self._has_warned:
             self._has_warned = True
-            self._put(Warning(message=_warning(relay), code="nobody_to_ask"))
+            self._emit(Warning(message=_warning(relay), code="nobody_to_ask"))
         kind = "permission" if relay.kind == "permission" else "other"
         why = f"{relay.why}; " if kind == "permission" and relay.why else ""
         return RelayReply(id=relay.id, approved=False, by="policy", reason=f"{why}{_TO_THE_MODEL[kind]}")
@@ -154,9 +154,9 @@ class Unattended:
         return RelayReply(id=relay.id, approved=True, by="policy", reason="everything is allowed")
 
 
-def answering(on_ask: OnAsk | None, put: Callable[[Event], object]) -> Callable[[Relay], RelayReply] | None:
+def answering(on_ask: OnAsk | None, emit: Callable[[Event], object]) -> Callable[[Relay], RelayReply] | None:
     """The function that answers at once; None: a person has to answer."""
-    unattended = Unattended(put)
+    unattended = Unattended(emit)
     return {"wait": None, "deny": unattended.deny, "allow": unattended.allow}[on_ask or "wait"]
 
 
@@ -196,8 +196,8 @@ def check_reply(relay: Relay, reply: RelayReply) -> None:
     if reply.answer is None and not reply.approved:
         return  # it is refused, or given up
     if problems := list(problems_of(reply.answer, relay.resume_schema)):
-        found = "; ".join(problems[:_MOST_PROBLEMS])
-        raise UsageError(f"Invalid answer: {found}", hint=f"it still waits; {_wanted(relay)}")
+        problems_listed = "; ".join(problems[:_MOST_PROBLEMS])
+        raise UsageError(f"Invalid answer: {problems_listed}", hint=f"it still waits; {_wanted(relay)}")
 
 
 def problems_of(value: Any, schema: Any, where: str = "") -> Iterator[str]:
@@ -231,90 +231,92 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def _type(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    names = wanted if isinstance(wanted, list) else [wanted]
+def _type(value: Any, types: Any, _schema: Any, where: str) -> Iterator[str]:
+    names = types if isinstance(types, list) else [types]
     if not any(_TYPES.get(name, lambda _: True)(value) for name in names):
         yield _located(where, f"{_shown(value)} is no {' or '.join(map(str, names))}")
 
 
-def _enum(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    if value not in wanted:
-        yield _located(where, f"{_shown(value)} is none of {', '.join(map(repr, wanted))}")
+def _enum(value: Any, values: Any, _schema: Any, where: str) -> Iterator[str]:
+    if value not in values:
+        yield _located(where, f"{_shown(value)} is none of {', '.join(map(repr, values))}")
 
 
-def _const(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    if value != wanted:
-        yield _located(where, f"{_shown(value)} is not {wanted!r}")
+def _const(value: Any, expected: Any, _schema: Any, where: str) -> Iterator[str]:
+    if value != expected:
+        yield _located(where, f"{_shown(value)} is not {expected!r}")
 
 
-def _any_of(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    found = [list(problems_of(value, one, where)) for one in wanted]
-    if all(found):
-        yield " and ".join(dict.fromkeys(problems[0] for problems in found))
+def _any_of(value: Any, schemas: Any, _schema: Any, where: str) -> Iterator[str]:
+    problem_lists = [list(problems_of(value, schema, where)) for schema in schemas]
+    if all(problem_lists):
+        yield " and ".join(dict.fromkeys(problems[0] for problems in problem_lists))
 
 
-def _one_of(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    fitting = sum(not list(problems_of(value, one, where)) for one in wanted)
+def _one_of(value: Any, schemas: Any, _schema: Any, where: str) -> Iterator[str]:
+    fitting = sum(not list(problems_of(value, schema, where)) for schema in schemas)
     if fitting > 1:
         yield _located(where, f"{_shown(value)} fits several of the forms that exclude each other")
     elif not fitting:
-        yield from _any_of(value, wanted, None, where)
+        yield from _any_of(value, schemas, None, where)
 
 
-def _all_of(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    for one in wanted:
-        yield from problems_of(value, one, where)
+def _all_of(value: Any, schemas: Any, _schema: Any, where: str) -> Iterator[str]:
+    for schema in schemas:
+        yield from problems_of(value, schema, where)
 
 
-def _required(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
+def _required(value: Any, names: Any, _schema: Any, where: str) -> Iterator[str]:
     if isinstance(value, Mapping):
-        for name in wanted:
+        for name in names:
             if name not in value:
                 yield _located(where, f"{name!r} is missing")
 
 
-def _properties(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
+def _properties(value: Any, schemas: Any, _schema: Any, where: str) -> Iterator[str]:
     if isinstance(value, Mapping):
-        for name, one in wanted.items():
+        for name, schema in schemas.items():
             if name in value:
-                yield from problems_of(value[name], one, f"{where}.{name}" if where else str(name))
+                yield from problems_of(value[name], schema, f"{where}.{name}" if where else str(name))
 
 
-def _additional(value: Any, wanted: Any, schema: Any, where: str) -> Iterator[str]:
+def _additional(value: Any, schema_of_rest: Any, schema: Any, where: str) -> Iterator[str]:
     if isinstance(value, Mapping):
         for name in value:
             if name not in schema.get("properties", {}) and "patternProperties" not in schema:
-                if wanted is False:
+                if schema_of_rest is False:
                     yield _located(where, f"{name!r} is not known")
                 else:
-                    yield from problems_of(value[name], wanted, f"{where}.{name}" if where else str(name))
+                    yield from problems_of(
+                        value[name], schema_of_rest, f"{where}.{name}" if where else str(name)
+                    )
 
 
-def _items(value: Any, wanted: Any, schema: Any, where: str) -> Iterator[str]:
+def _items(value: Any, item_schema: Any, schema: Any, where: str) -> Iterator[str]:
     if isinstance(value, list | tuple):
         first = len(schema.get("prefixItems", ()))
-        for place, one in enumerate(value[first:], first):
-            yield from problems_of(one, wanted, f"{where}[{place}]")
+        for place, item in enumerate(value[first:], first):
+            yield from problems_of(item, item_schema, f"{where}[{place}]")
 
 
-def _least(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    if isinstance(value, str | list | tuple) and len(value) < wanted:
+def _least(value: Any, bound: Any, _schema: Any, where: str) -> Iterator[str]:
+    if isinstance(value, str | list | tuple) and len(value) < bound:
         yield _located(where, f"{_shown(value)} is too short")
 
 
-def _most(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    if isinstance(value, str | list | tuple) and len(value) > wanted:
+def _most(value: Any, bound: Any, _schema: Any, where: str) -> Iterator[str]:
+    if isinstance(value, str | list | tuple) and len(value) > bound:
         yield _located(where, f"{_shown(value)} is too long")
 
 
-def _minimum(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    if _TYPES["number"](value) and value < wanted:
-        yield _located(where, f"{value} is less than {wanted}")
+def _minimum(value: Any, bound: Any, _schema: Any, where: str) -> Iterator[str]:
+    if _TYPES["number"](value) and value < bound:
+        yield _located(where, f"{value} is less than {bound}")
 
 
-def _maximum(value: Any, wanted: Any, _schema: Any, where: str) -> Iterator[str]:
-    if _TYPES["number"](value) and value > wanted:
-        yield _located(where, f"{value} is more than {wanted}")
+def _maximum(value: Any, bound: Any, _schema: Any, where: str) -> Iterator[str]:
+    if _TYPES["number"](value) and value > bound:
+        yield _located(where, f"{value} is more than {bound}")
 
 
 _CHECKS: Mapping[str, Callable[[Any, Any, Any, str], Iterator[str]]] = {

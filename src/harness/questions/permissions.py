@@ -63,26 +63,26 @@ def proposed_call(
     `category`: what its author states, for a tool that does not say what a call does. `is_confined`: it keeps to the
     workspace by itself, as the built-in tools do. `id`: the model's own of the call.
     """
-    for kinds, found in _STRONGEST_FIRST if operations else ():
+    for kinds, category_found in _STRONGEST_FIRST if operations else ():
         if any(isinstance(operation, kinds) for operation in operations):
             commands = [each for each in operations if isinstance(each, Command)]
             files = [each for each in operations if isinstance(each, _FILES)]
             place = commands[0].cwd if len(commands) == 1 else ""
             return ProposedCall(
                 tool=tool,
-                category=found,
+                category=category_found,
                 input=dict(arguments),
                 command=commands[0].command if len(commands) == 1 else "",
                 cwd=place if any(isinstance(arguments.get(name), str) for name in PLACES) else "",
                 place=place,
                 paths=tuple(each.path for each in files if each.path),
                 lists=all(isinstance(each, List) for each in files),
-                is_confined=is_confined and found in ("read", "edit"),
+                is_confined=is_confined and category_found in ("read", "edit"),
                 id=id,
             )
-    stated = cast("Category", category) if category in CATEGORIES else "unknown"
+    stated_category = cast("Category", category) if category in CATEGORIES else "unknown"
     call = ProposedCall(tool=tool, input=dict(arguments), id=id)
-    return call if stated == "unknown" else stated_call(call, stated)
+    return call if stated_category == "unknown" else stated_call(call, stated_category)
 
 
 def stated_call(call: ProposedCall, category: Category) -> ProposedCall:
