@@ -143,7 +143,7 @@ def _situation(console: Console) -> Situation:
     store = preferences.open_store(preferences.load(console))
     recent = [metadata.session_id for metadata in store.find(Query(limit=50))]
     return Situation(
-        agents=[found.agent.title for found in installed()],
+        agents=[installation.agent.title for installation in installed()],
         missing=[f"{agent.title}: {agent.install}" for agent in map(load, _SUGGESTIONS) if agent.install],
         model=usual_model() or "",
         rows=[*rows_of(store, known_prices(), recent).values()],

@@ -87,11 +87,11 @@ class LimitHandOver:
     def _require_room(self, agent: Agent, run: Run) -> None:
         if not isinstance(run.store, FileStore):
             return
-        for one in stated_limits(run.store, int(time.time() * 1000)):
-            is_full = one.status in ("reached", "exhausted") or (one.used_percent or 0) >= FULL_PERCENT
-            if one.agent == agent.name and is_full and not one.is_past:
+        for limit in stated_limits(run.store, int(time.time() * 1000)):
+            is_full = limit.status in ("reached", "exhausted") or (limit.used_percent or 0) >= FULL_PERCENT
+            if limit.agent == agent.name and is_full and not limit.is_past:
                 raise UsageError(
-                    f"its window {one.window.replace('_', ' ') or 'of the provider'} is full, too"
+                    f"its window {limit.window.replace('_', ' ') or 'of the provider'} is full, too"
                 )
 
     def _continuation(self, run: Run, agent: Agent, request: Request, version: str) -> Request:

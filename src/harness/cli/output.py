@@ -107,8 +107,8 @@ def write_text(text: str, *, is_styled: bool = False) -> None:
     """A pipe gets it as it is, a terminal without what it would obey. `is_styled`: it has colours of ours, and what it
     says of others is neutralised already.
     """
-    shown = text if is_styled or not is_terminal(STDOUT) else neutralised(text)
-    write_out(shown.encode("utf-8", "backslashreplace"))
+    shown_text = text if is_styled or not is_terminal(STDOUT) else neutralised(text)
+    write_out(shown_text.encode("utf-8", "backslashreplace"))
 
 
 def write_json(value: Any) -> None:
@@ -151,10 +151,10 @@ def _await_hangup(on_gone: Callable[[], object]) -> None:
 def _write_all(fd: int, pieces: Sequence[bytes]) -> None:
     if len(pieces) > MOST_BUFFERS:
         pieces = (b"".join(pieces),)
-    written = _written(fd, pieces)
-    if written == sum(map(len, pieces)):
+    count = _written(fd, pieces)
+    if count == sum(map(len, pieces)):
         return
-    rest = memoryview(b"".join(pieces))[written:]
+    rest = memoryview(b"".join(pieces))[count:]
     while rest:
         rest = rest[_written(fd, (rest,)) :]
 

@@ -69,8 +69,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """A wrong action gets the same error as a wrong command: its name, and the one that was probably meant."""
         is_action = isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 # it has no other name
-        if is_action and value not in (known := [*(action.choices or ())]):
-            raise UsageError(f"unknown action: {value}", hint=similar(value, known, self.prog))
+        if is_action and value not in (choices := [*(action.choices or ())]):
+            raise UsageError(f"unknown action: {value}", hint=similar(value, choices, self.prog))
         super()._check_value(action, value)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
@@ -111,8 +111,8 @@ def parser_of(name: str) -> Parser:
 def action_of(parser: Parser, action: str) -> Parser:
     """The parser of one of a command's actions."""
     (added,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))  # noqa: SLF001
-    found: Parser = added.choices[action]
-    return found
+    action_parser: Parser = added.choices[action]
+    return action_parser
 
 
 def overview() -> str:
@@ -226,12 +226,12 @@ def port(text: str) -> int:
     return number
 
 
-def similar(name: str, known: list[str], prog: str) -> str:
+def similar(name: str, known_names: list[str], prog: str) -> str:
     """The hint for a name that there is not."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean `{prog} {close[0]}`?" if close else f"expected one of: {', '.join(known)}"
+    close = get_close_matches(name, known_names, n=1)
+    return f"did you mean `{prog} {close[0]}`?" if close else f"expected one of: {', '.join(known_names)}"
 
 
 def completes(action: argparse.Action, what: str) -> None:
@@ -249,10 +249,10 @@ def parse(name: str, words: Sequence[str], *, verbose: bool, color: str) -> argp
         words = [default, *words]
     if extra and not getattr(module, "TAKES_EXTRA", False):
         raise UsageError(f"`harness {name}` takes nothing after --", hint=f"unexpected: {' '.join(extra)}")
-    given = argparse.Namespace(command=name, verbose=verbose, color=color, extra=extra)
+    namespace = argparse.Namespace(command=name, verbose=verbose, color=color, extra=extra)
     if getattr(module, "INTERMIXED", False):
-        return parser.parse_intermixed_args(words, given)
-    return parser.parse_args(words, given)
+        return parser.parse_intermixed_args(words, namespace)
+    return parser.parse_args(words, namespace)
 
 
 def _names_action(words: list[str], actions: Iterable[str]) -> bool:

@@ -42,8 +42,8 @@ def report_problems(problems: Iterable[config.ConfigProblem], console: Console) 
 
 
 def sessions_directory(settings: config.Settings) -> str:
-    chosen = settings.value("log.directory")
-    return os.path.expanduser(chosen) if chosen else config.sessions_directory()
+    directory = settings.value("log.directory")
+    return os.path.expanduser(directory) if directory else config.sessions_directory()
 
 
 def open_store(settings: config.Settings) -> FileStore:

@@ -49,8 +49,8 @@ class Questions:
         self._lock = threading.Lock()
         self._waiting: dict[str, tuple[Asking, float]] = {}
         """By id, the oldest first, with the time when it was asked."""
-        self._shown: set[str] = set()
-        self._held: dict[str, Relay] = {}
+        self._shown_ids: set[str] = set()
+        self._held_questions: dict[str, Relay] = {}
         """Questions that the view has not been given yet."""
         self._is_working = False
         self._wake_read, self._wake_write = os.pipe()
@@ -61,17 +61,17 @@ class Questions:
 
     def left_to_view(self, events: Sequence[Event]) -> list[Event]:
         """For a view on the same terminal: without the questions that are asked here."""
-        left: list[Event] = []
+        unanswered: list[Event] = []
         for event in events:
             if isinstance(event, Relay):
-                self._held[event.id] = event
+                self._held_questions[event.id] = event
                 continue
             if isinstance(event, RelayReply):
-                relay = self._held.pop(event.id, None)
-                if relay is not None and event.id not in self._shown:
-                    left.append(relay)  # a rule answered it
-            left.append(event)
-        return left
+                relay = self._held_questions.pop(event.id, None)
+                if relay is not None and event.id not in self._shown_ids:
+                    unanswered.append(relay)  # a rule answered it
+            unanswered.append(event)
+        return unanswered
 
     def _asked(self, relay: Relay) -> None:
         asking = Asking(shape_of(relay), self._run.launch.request.cwd)
@@ -96,15 +96,15 @@ class Questions:
         except OSError:
             self._refuse_all()
             return
-        shown, rest = "", b""
+        work_line, rest = "", b""
         while True:
             asking, wait_s = self._next()
             if asking is None or wait_s:
                 self._sleep(wait_s)
                 continue
-            if asking.id != shown:
-                shown = asking.id
-                self._shown.add(shown)
+            if asking.id != work_line:
+                work_line = asking.id
+                self._shown_ids.add(work_line)
                 discard_typed(fd)
                 self._say(asking.text())
             ready, _, _ = select.select([fd, self._wake_read], [], [])

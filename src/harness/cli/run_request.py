@@ -113,13 +113,13 @@ def _with_files(
         files += mentioned_files(prompt, cwd)
     if not files:
         return prompt, ()
-    text, left = message_of(prompt, files, takes_files=accepts_files(agent))
-    if left and not accepts_files(agent):
+    text, files_left = message_of(prompt, files, takes_files=accepts_files(agent))
+    if files_left and not accepts_files(agent):
         raise UsageError(
-            f"{agent.title} takes no pictures or documents: {', '.join(one.name for one in left)}",
+            f"{agent.title} takes no pictures or documents: {', '.join(file.name for file in files_left)}",
             hint="name the file in the prompt, or use an agent with `files` in `harness agents capabilities`",
         )
-    return text, left
+    return text, files_left
 
 
 def _server_file(path: str) -> str:
@@ -137,7 +137,11 @@ def _resumed(text: str, agent: Agent, settings: Settings) -> str:
     from harness.log.query import age
     from harness.log.store import Query
 
-    own = [one for one in preferences.open_store(settings).find(Query()) if one.agent_name == agent.name]
+    own = [
+        session
+        for session in preferences.open_store(settings).find(Query())
+        if session.agent_name == agent.name
+    ]
     if not own:
         hint = "`harness sessions list` lists all sessions"
         raise UnknownSession(f"there is no session of {agent.title} yet", hint=hint)
@@ -147,28 +151,28 @@ def _resumed(text: str, agent: Agent, settings: Settings) -> str:
 
 def agent_of(name: str, settings: Settings, *, recording: str = "", model: str = "") -> Agent:
     """The named one, the user's default, the only one that is installed; else ours, if it has a model."""
-    chosen = name or settings.value("default_agent")
+    agent_name = name or settings.value("default_agent")
     player = installed_agents.player() if recording and not name else None
     if player is not None:
         return player
-    if chosen:
-        return load(chosen)
-    found = installed_agents.installed()
-    if len(found) == 1:
-        return found[0].agent
-    if not found:
+    if agent_name:
+        return load(agent_name)
+    agents = installed_agents.installed()
+    if len(agents) == 1:
+        return agents[0].agent
+    if not agents:
         return _own_agent(model or settings.model_for(installed_agents.names_of(load(OWN_AGENT))))
-    known = ", ".join(one.agent.name for one in found)
+    names = ", ".join(agent.agent.name for agent in agents)
     raise UsageError(
-        f"no agent was named and several are installed: {known}",
+        f"no agent was named and several are installed: {names}",
         hint="choose one with --agent NAME, or set default_agent in your settings (`harness init`)",
     )
 
 
 def require_installed(agent: Agent, settings: Settings, binary: str = "") -> None:
     """Raises AgentNotFound before anything is begun that needs the agent's program."""
-    wanted = binary or settings.binary_for((agent.name, *agent.aliases))
-    if agent.work is None and agent.binaries and not find_binary(agent, wanted, os.environ):
+    program = binary or settings.binary_for((agent.name, *agent.aliases))
+    if agent.work is None and agent.binaries and not find_binary(agent, program, os.environ):
         raise not_found(agent)
 
 
@@ -177,7 +181,7 @@ def _own_agent(model: str) -> Agent:
 
     if model or usual_model():
         return load(OWN_AGENT)
-    programs = ", ".join(one.program for one in installed_agents.installable())
+    programs = ", ".join(agent.program for agent in installed_agents.installable())
     raise UsageError(
         "no agent was named, none is installed, and there is no model for the built-in agent",
         hint=f"install one of: {programs}\n"

@@ -46,15 +46,15 @@ def delete(arguments: argparse.Namespace, store: FileStore, console: Console) ->
 
 
 def _delete_many(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    chosen = list(_chosen(arguments, store))
-    if not chosen:
+    sessions = list(_chosen(arguments, store))
+    if not sessions:
         console.say("there is no such session")
         return 0
-    if not arguments.yes and not _is_confirmed(chosen, store, console):
+    if not arguments.yes and not _is_confirmed(sessions, store, console):
         console.say("Nothing was deleted.")
         return 1
     deleted = 0
-    for metadata in chosen:
+    for metadata in sessions:
         try:
             store.delete(metadata.session_id)
         except LogLocked:
@@ -62,7 +62,7 @@ def _delete_many(arguments: argparse.Namespace, store: FileStore, console: Conso
         else:
             deleted += 1
     console.say(f"deleted {deleted} sessions of {store.directory}; what agents have stored themselves stays")
-    return 0 if deleted == len(chosen) else 1
+    return 0 if deleted == len(sessions) else 1
 
 
 def _chosen(arguments: argparse.Namespace, store: FileStore) -> Iterator[Metadata]:
@@ -82,10 +82,10 @@ def _is_old(metadata: Metadata, than_ms: int | None, store: FileStore) -> bool:
         return False
 
 
-def _is_confirmed(chosen: list[Metadata], store: FileStore, console: Console) -> bool:
+def _is_confirmed(sessions: list[Metadata], store: FileStore, console: Console) -> bool:
     """Raises UsageError where nobody can be asked."""
     if not is_terminal(0):
-        hint = f"--yes deletes these {len(chosen)} sessions without asking"
+        hint = f"--yes deletes these {len(sessions)} sessions without asking"
         raise UsageError("there is no terminal to ask on", hint=hint)
-    console.put(f"Delete {len(chosen)} sessions of {store.directory} permanently? [y/N] ")
+    console.put(f"Delete {len(sessions)} sessions of {store.directory} permanently? [y/N] ")
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

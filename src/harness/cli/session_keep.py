@@ -86,5 +86,5 @@ def _chosen(
     if not (arguments.agent or arguments.older_than is not None or arguments.all):
         return
     agent = load(arguments.agent).name if arguments.agent else ""
-    chosen = SessionFilter(agent=agent, with_deleted=False, changed_before_ms=arguments.older_than)
-    yield from histories.sessions(chosen)
+    choice = SessionFilter(agent=agent, with_deleted=False, changed_before_ms=arguments.older_than)
+    yield from histories.sessions(choice)

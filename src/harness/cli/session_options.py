@@ -56,14 +56,14 @@ def asked_in(arguments: argparse.Namespace) -> SessionSearch:
     """Raises UsageError where nothing is asked for."""
     from harness.histories.catalogue_search import SessionSearch, parts_of
 
-    asked = SessionSearch(
+    search = SessionSearch(
         parts=parts_of(plain_text(" ".join(arguments.words))),
         file=plain_text(arguments.file),
         command=plain_text(arguments.command),
         commit=plain_text(arguments.commit.lower()),
     )
-    if asked == SessionSearch():
+    if search == SessionSearch():
         raise UsageError(
             "nothing to search for", hint="give words, --file PATH, --command TEXT or --commit SHA"
         )
-    return asked
+    return search

@@ -128,18 +128,18 @@ class SessionDatabase:
             self._duckdb: Any = import_module("duckdb")
         except ImportError as error:
             raise MissingExtra("`sessions query` needs DuckDB, which is not installed", "sql") from error
-        named = {word.lower() for word in re.findall(r"\w+", question)} & set(TABLES)
+        tables = {word.lower() for word in re.findall(r"\w+", question)} & set(TABLES)
         self._connection: Any = self._duckdb.connect(":memory:")
         self._connection.execute(
             "SET preserve_insertion_order = false"
         )  # else each file has a part of its own
-        self._load_sessions(store, is_filled="sessions" in named)
-        needed = named & {"events", *_DERIVED}
-        types = None if "events" in named else [name for table in needed for name in _TYPES[table]]
-        self._load(_EVENTS, _files(store, ".ndjson") if needed else [], types=types)
+        self._load_sessions(store, is_filled="sessions" in tables)
+        needed_tables = tables & {"events", *_DERIVED}
+        types = None if "events" in tables else [name for table in needed_tables for name in _TYPES[table]]
+        self._load(_EVENTS, _files(store, ".ndjson") if needed_tables else [], types=types)
         for statement in _DERIVED.values():
             self._connection.execute(statement)
-        self._create_fleets(is_filled="fleets" in named)
+        self._create_fleets(is_filled="fleets" in tables)
         for statement in _LOCKED:
             self._connection.execute(statement)
 
@@ -170,9 +170,9 @@ class SessionDatabase:
         if not is_filled:
             return
         self._connection.execute("DELETE FROM sessions WHERE log_id IS NULL")
-        found = {log_id for (log_id,) in self._connection.execute("SELECT log_id FROM sessions").fetchall()}
-        others = [store.metadata(log_id) for log_id in all_ids(store) if log_id not in found]
-        texts = [msgspec.json.encode(one).decode() for one in others]
+        ids = {log_id for (log_id,) in self._connection.execute("SELECT log_id FROM sessions").fetchall()}
+        others = [store.metadata(log_id) for log_id in all_ids(store) if log_id not in ids]
+        texts = [msgspec.json.encode(item).decode() for item in others]
         self._connection.execute(_OTHER_SESSIONS, {"sessions": texts})
 
     def _load(self, statement: str, files: list[str], **values: Any) -> None:

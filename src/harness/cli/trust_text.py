@@ -20,16 +20,16 @@ def folder_lines(folders: list[FolderTrust]) -> list[str]:
     for trust in folders:
         for line in sentences(trust.settings):
             lines.setdefault(line, []).append(trust.agent)
-    shown = [f"  {line}  [{', '.join(agents)}]" for line, agents in lines.items()]
+    shown_lines = [f"  {line}  [{', '.join(agents)}]" for line, agents in lines.items()]
     changes = dict.fromkeys(change for trust in folders for change in trust.changes)
     if changes:
-        shown += ["changed since it was trusted:", *(f"  {visible(change)}" for change in changes)]
-    return [f"{folders[0].settings.folder} brings settings for agents:", *shown] if folders else []
+        shown_lines += ["changed since it was trusted:", *(f"  {visible(change)}" for change in changes)]
+    return [f"{folders[0].settings.folder} brings settings for agents:", *shown_lines] if folders else []
 
 
 def visible(text: str) -> str:
     """With everything written out that a terminal would hide or obey: what is shown must be what is trusted."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def fleet_key(path: str) -> str:

@@ -126,7 +126,7 @@ class TerminalConversation:
         self._status = ConversationStatus(can_submit=True)
         self._waiting: dict[str, tuple[Relay, float]] = {}
         self._asking: Asking | None = None
-        self._shown: set[str] = set()
+        self._shown_ids: set[str] = set()
         """The questions that were asked here."""
         self._answered: set[str] = set()
         """Those of them that were answered here."""
@@ -203,7 +203,7 @@ class TerminalConversation:
 
     def _noted(self, events: Sequence[Event]) -> list[Event]:
         """Take note of them; returns what the view is to show."""
-        left: list[Event] = []
+        rest: list[Event] = []
         for event in events:
             self.usage.feed(event)
             if not isinstance(event, RelayReply):
@@ -215,8 +215,8 @@ class TerminalConversation:
                     continue
                 case RelayReply():
                     relay, _ = self._waiting.pop(event.id, (None, 0.0))
-                    if relay is not None and event.id not in self._shown:
-                        left.append(relay)  # a rule, or another person, answered it
+                    if relay is not None and event.id not in self._shown_ids:
+                        rest.append(relay)  # a rule, or another person, answered it
                     if self._asking is not None and self._asking.id == event.id:
                         self._has_lost_question = event.id not in self._answered
                         self._asking = None
@@ -242,8 +242,8 @@ class TerminalConversation:
                     self.state.model = model
                 case _:
                     pass
-            left.append(event)
-        return left
+            rest.append(event)
+        return rest
 
     def _say_files(self, message: Message) -> None:
         """Which files went with what was typed: `@path` may not have named one."""
@@ -265,7 +265,7 @@ class TerminalConversation:
         if self._asking is None and self._waiting and not self.terminal.is_typing and not self._pause_s():
             relay, _ = next(iter(self._waiting.values()))
             self._asking = Asking(shape_of(relay), self.state.folder)
-            self._shown.add(relay.id)
+            self._shown_ids.add(relay.id)
             self.terminal.say(self._asking.text())
 
     def _pause_s(self) -> float | None:

@@ -75,7 +75,7 @@ class LineEditor:
         """The lines that are complete now. Empty data is the end of the input."""
         if not data:
             return [END]
-        found: list[str | None] = []
+        lines: list[str | None] = []
         typed, self._unread = self._unread + self._decode(data), ""
         at = 0
         while at < len(typed):
@@ -94,12 +94,12 @@ class LineEditor:
                     key != _PASTED
                 )  # any other key in it is part of a text, and obeyed by nobody
             elif key in ("\r", "\n"):
-                found.append(self._enter())
+                lines.append(self._enter())
             elif key == "\x04" and not self.text:
-                found.append(END)
+                lines.append(END)
             else:
                 self._press(key)
-        return found
+        return lines
 
     def _key(self, typed: str, at: int) -> str:
         """The key that begins there; empty: the rest of it is still to come."""

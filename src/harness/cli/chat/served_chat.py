@@ -26,7 +26,7 @@ class TerminalTranscript:
     def __init__(self) -> None:
         self._lengths: dict[tuple[int, int], int] = {}
         """How much was shown of each part of each message."""
-        self._ended: set[str] = set()
+        self._ended_calls: set[str] = set()
         self._is_line_open = False
 
     def news(self, state: dict[str, Any]) -> str:
@@ -48,11 +48,11 @@ class TerminalTranscript:
         self, out: list[str], place: tuple[int, int], part: dict[str, Any], calls: dict[str, dict[str, Any]]
     ) -> None:
         if part["type"] == "text":
-            shown = self._lengths.get(place, 0)
-            if len(part["text"]) > shown:
-                if not shown:
+            length = self._lengths.get(place, 0)
+            if len(part["text"]) > length:
+                if not length:
                     self._end_line(out)
-                out.append(neutralised(part["text"][shown:]))
+                out.append(neutralised(part["text"][length:]))
                 self._is_line_open = not out[-1].endswith("\n")
                 self._lengths[place] = len(part["text"])
         elif part["type"] == "tool":
@@ -67,12 +67,12 @@ class TerminalTranscript:
         if place not in self._lengths and call["input"] is not None:
             self._lengths[place] = 0
             self._line(out, f"· {title(call['name'], call['input'])}")
-        if call["status"] != "running" and call["id"] not in self._ended:
-            self._ended.add(call["id"])
+        if call["status"] != "running" and call["id"] not in self._ended_calls:
+            self._ended_calls.add(call["id"])
             code = "" if call["exitCode"] in (None, 0) else f" (exit code {call['exitCode']})"
             self._line(out, f"  {_SIGNS[call['status']]} {single_line(call['name'])}{code}")
             if call["status"] == "error" or any(
-                one["kind"] == "command" for one in call.get("operations", ())
+                operation["kind"] == "command" for operation in call.get("operations", ())
             ):
                 self._last_lines(out, call.get("output", ""))
 
@@ -82,10 +82,10 @@ class TerminalTranscript:
         if len(lines) > _MOST_LINES:
             lines = [f"… {len(lines) - _MOST_LINES} more lines before", *lines[-_MOST_LINES:]]
         for line in lines:
-            shown = single_line(line)
-            left = len(shown) - _LONGEST_LINE
-            more = f"… ({left:,} more characters)" if left > 0 else ""
-            self._line(out, f"    {shown[:_LONGEST_LINE]}{more}")
+            text = single_line(line)
+            excess = len(text) - _LONGEST_LINE
+            more = f"… ({excess:,} more characters)" if excess > 0 else ""
+            self._line(out, f"    {text[:_LONGEST_LINE]}{more}")
 
     def _line(self, out: list[str], text: str) -> None:
         self._end_line(out)
@@ -105,7 +105,7 @@ class ServedChat:
         self._console = console
         self._is_read_only = is_read_only
         self._transcript = TerminalTranscript()
-        self._shown: Asking | None = None
+        self._shown_question: Asking | None = None
         """The question that was shown last: what is typed is the answer to it, and to no other."""
         self._grants: dict[str, str] = {}
         """What is always allowed, by id, as it was shown."""
@@ -131,8 +131,8 @@ class ServedChat:
         last: object = None
         while not self._has_left.is_set():
             try:
-                seen = last
-                state = self._client.until(lambda state, seen=seen: state is not seen, 0.2)  # type: ignore[misc]
+                last_seen = last
+                state = self._client.until(lambda state, last_seen=last_seen: state is not last_seen, 0.2)  # type: ignore[misc]
             except TimeoutError:
                 if self._is_input_over.is_set():
                     return
@@ -145,12 +145,14 @@ class ServedChat:
     def _print_questions(self, state: dict[str, Any]) -> None:
         """One after the other."""
         waiting = [relay for relay in state["relays"] if relay["status"] == "pending"]
-        if self._shown is not None and any(relay["id"] == self._shown.id for relay in waiting):
+        if self._shown_question is not None and any(
+            relay["id"] == self._shown_question.id for relay in waiting
+        ):
             return
-        self._shown = Asking(waiting[0], state["cwd"]) if waiting else None
-        if self._shown is not None:
+        self._shown_question = Asking(waiting[0], state["cwd"]) if waiting else None
+        if self._shown_question is not None:
             more = f"  ({len(waiting) - 1} more waiting)" if len(waiting) > 1 else ""
-            self._console.say(f"{self._shown.text()}{more}")
+            self._console.say(f"{self._shown_question.text()}{more}")
 
     def _listen(self) -> None:
         for line in sys.stdin:
@@ -174,9 +176,9 @@ class ServedChat:
         if text.startswith("/steer "):
             return Steer(message=text.removeprefix("/steer ").strip())
         if text.startswith("/revoke "):
-            wanted = text.removeprefix("/revoke ").strip()
-            return Revoke(grant_id="" if wanted == "all" else wanted)
-        asking = self._shown
+            grant_id = text.removeprefix("/revoke ").strip()
+            return Revoke(grant_id="" if grant_id == "all" else grant_id)
+        asking = self._shown_question
         if text == "/grants":
             self._print_grants()
         elif text == SHOW and asking is not None:

@@ -96,15 +96,15 @@ def _mode(conversation: TerminalConversation, argument: str) -> None:
 
 
 def _permissions(conversation: TerminalConversation, argument: str) -> None:
-    state, known = conversation.state, ", ".join(PERMISSION_MODES)
+    state, modes = conversation.state, ", ".join(PERMISSION_MODES)
     if not argument:
         conversation.terminal.say(
-            f"permissions: {state.permissions or 'as it was started'} (there are: {known})"
+            f"permissions: {state.permissions or 'as it was started'} (there are: {modes})"
         )
         return
     mode = PERMISSION_MODES.get(argument)
     if mode is None:
-        raise UsageError(f"unknown permissions: {single_line(argument)[:60]}", hint=f"there are: {known}")
+        raise UsageError(f"unknown permissions: {single_line(argument)[:60]}", hint=f"there are: {modes}")
     _configure(conversation, Configuration(permission_mode=mode), f"permissions {argument}")
     state.permissions = argument
 
@@ -116,9 +116,9 @@ def _attach(conversation: TerminalConversation, argument: str) -> None:
         conversation.attached.clear()
     elif argument:
         conversation.attached += attached_files([argument])
-    names = ", ".join(single_line(one.name) for one in conversation.attached)
-    said = f"with the next prompt: {names}" if names else "nothing is attached; /attach FILE attaches one"
-    conversation.terminal.say(f"· {said}")
+    names = ", ".join(single_line(attachment.name) for attachment in conversation.attached)
+    message = f"with the next prompt: {names}" if names else "nothing is attached; /attach FILE attaches one"
+    conversation.terminal.say(f"· {message}")
 
 
 def _compact(conversation: TerminalConversation, argument: str) -> None:

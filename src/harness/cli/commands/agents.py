@@ -59,18 +59,27 @@ def _describe(arguments: argparse.Namespace, console: Console) -> int:
 
     if not arguments.agent:
         warn_of_plugins(console.warning)
-    found = [look_for(load(arguments.agent))] if arguments.agent else everything()
+    installations = [look_for(load(arguments.agent))] if arguments.agent else everything()
     is_diagnosis = arguments.action == "diagnose"
     if arguments.json:
-        write_json({one.agent.name: diagnostics(one) if is_diagnosis else able(one.agent) for one in found})
-        return 0
-    for one in found:
-        write_text(
-            f"{one.agent.title} ({one.agent.name})\n"
-            + (
-                check.diagnostics_text(diagnostics(one))
+        write_json(
+            {
+                installation.agent.name: diagnostics(installation)
                 if is_diagnosis
-                else check.capabilities_text(capabilities(one.agent), two_way(one.agent), one.agent.reveals)
+                else able(installation.agent)
+                for installation in installations
+            }
+        )
+        return 0
+    for installation in installations:
+        write_text(
+            f"{installation.agent.title} ({installation.agent.name})\n"
+            + (
+                check.diagnostics_text(diagnostics(installation))
+                if is_diagnosis
+                else check.capabilities_text(
+                    capabilities(installation.agent), two_way(installation.agent), installation.agent.reveals
+                )
             )
         )
     return 0

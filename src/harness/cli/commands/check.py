@@ -26,24 +26,24 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.agents.registry import load
     from harness.clients.installed_agents import capabilities, diagnostics, look_for, two_way
 
-    found = look_for(load(arguments.agent))
-    agent = found.agent
+    installation = look_for(load(arguments.agent))
+    agent = installation.agent
     if arguments.json:
         data = {
-            "agent": found.program,
+            "agent": installation.program,
             "display_name": agent.title,
-            "available": found.is_available,
-            "version": found.version or None,
+            "available": installation.is_available,
+            "version": installation.version or None,
         }
         if arguments.capabilities:
             data["capabilities"] = capabilities(agent)
             data["two_way"] = two_way(agent)
         if arguments.diagnose:
-            data["diagnostics"] = diagnostics(found)
+            data["diagnostics"] = diagnostics(installation)
         write_json(data)
     else:
-        if found.is_available:
-            write_text(f"{agent.title} is available ({found.version or 'unknown version'})\n")
+        if installation.is_available:
+            write_text(f"{agent.title} is available ({installation.version or 'unknown version'})\n")
         else:
             programs = " or ".join(agent.binaries)
             missing = f"binary `{programs}` not found in PATH" if programs else "it is not a program"
@@ -53,8 +53,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         if arguments.capabilities:
             write_text(capabilities_text(capabilities(agent), two_way(agent), agent.reveals))
         if arguments.diagnose:
-            write_text(diagnostics_text(diagnostics(found)))
-    return 0 if found.is_available else 1
+            write_text(diagnostics_text(diagnostics(installation)))
+    return 0 if installation.is_available else 1
 
 
 def capabilities_text(able: dict[str, bool], while_running: list[str], reveals: dict[str, str]) -> str:

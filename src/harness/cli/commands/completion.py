@@ -86,5 +86,5 @@ def _offer_paths(parser: argparse.ArgumentParser, kinds: Mapping[str, object]) -
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for below in action.choices.values():
                 _offer_paths(below, kinds)
-        elif (offered := kinds.get(str(action.metavar))) is not None:
-            action.complete = offered  # type: ignore[attr-defined]
+        elif (kind := kinds.get(str(action.metavar))) is not None:
+            action.complete = kind  # type: ignore[attr-defined]

@@ -96,10 +96,10 @@ def _get(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli import preferences
 
     settings = preferences.load(console, has_verbose=True)
-    known = settings.effective()
-    if arguments.key not in known:
+    values = settings.effective()
+    if arguments.key not in values:
         _known(arguments.key)
-    value = known.get(arguments.key, settings.value(arguments.key))
+    value = values.get(arguments.key, settings.value(arguments.key))
     if value is None:
         console.say(f"harness: {arguments.key} is not set")
         return 1
@@ -142,7 +142,7 @@ def _init(arguments: argparse.Namespace, console: Console) -> int:
     from harness.clients.installed_agents import installable, installed
 
     path = config.user_file() if arguments.user else os.path.join(os.getcwd(), config.PROJECT_FILE)
-    example = next((found.agent.name for found in (*installed(), *installable())), "NAME")
+    example = next((agent.agent.name for agent in (*installed(), *installable())), "NAME")
     try:
         if arguments.user:
             make_private_directory(os.path.dirname(path))

@@ -136,15 +136,15 @@ class _Display:
     def __init__(self, console: Console, count: int) -> None:
         self._console = console
         self._count = count
-        self._done = 0
+        self._done_count = 0
         self._is_rewritten = can_erase(2, os.environ)
 
     def show(self, status: ExaminedAgent, result: ScenarioResult | None) -> None:
-        self._done = 0 if result is None else self._done + 1
+        self._done_count = 0 if result is None else self._done_count + 1
         if status.note:
             return
         name = f"{status.agent} {status.version}".rstrip()
-        head = f"{name} {self._done}/{self._count}"
+        head = f"{name} {self._done_count}/{self._count}"
         text = f"{head} {result.scenario}: {result.verdict}" if result else f"{head} …"
         if self._is_rewritten:
             self._console.put(f"{_ERASE}{text[:78]}")
@@ -170,7 +170,7 @@ def _table(report: AgentReport) -> str:
         return "\n".join([*lines, f"  {status.note}"]) + "\n\n"
     if status.network:
         lines.append(f"  network      shared with this machine: {status.network}")
-    shown: set[str] = set()
+    names: set[str] = set()
     width = max((len(result.scenario) for result in report.results), default=0)
     for result in report.results:
         mark = _MARKS[result.verdict]
@@ -181,8 +181,8 @@ def _table(report: AgentReport) -> str:
         lines += [f"      never shown: {gap}" for gap in result.known_gaps]
         lines += [f"      {line}" for line in _held(result)]
         for finding in result.findings:
-            is_news = finding.what not in shown
-            shown.add(finding.what)
+            is_news = finding.what not in names
+            names.add(finding.what)
             lines.append(f"      {finding.kind}: {finding.what}{'' if is_news else ' (as above)'}")
             if finding.example and is_news:
                 lines.append(f"        {' '.join(finding.example.split())[:200]}")
@@ -194,8 +194,8 @@ def _held(result: ScenarioResult) -> list[str]:
     lines = []
     for mode in dict.fromkeys(trial.mode for trial in result.held):
         trials = [trial for trial in result.held if trial.mode == mode]
-        tried, unasked = (sum(getattr(trial, name) for trial in trials) for name in ("tried", "unasked"))
-        lines.append(f"{mode}: {unasked} of {tried} unasked" if tried else f"{mode}: refused")
+        tries, unasked = (sum(getattr(trial, name) for trial in trials) for name in ("tried", "unasked"))
+        lines.append(f"{mode}: {unasked} of {tries} unasked" if tries else f"{mode}: refused")
     untried = {f"not tried: {trial.what}: {trial.reason}": None for trial in result.held if trial.reason}
     return [*lines, *untried]
 

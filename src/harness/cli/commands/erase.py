@@ -86,7 +86,11 @@ def _refuse_while_used(store: FileStore) -> None:
 
     if os.path.exists(unit_path()):
         raise UsageError(f"the server is a service: {unit_path()}", hint="first: harness service uninstall")
-    running = [one.session_id for one in store.list() if one.outcome == "" and store.is_live(one.session_id)]
+    running = [
+        session.session_id
+        for session in store.list()
+        if session.outcome == "" and store.is_live(session.session_id)
+    ]
     if running:
         hint = "stop them first; `harness top` shows them"
         raise UsageError(f"{number_of(len(running), 'session')} run now: {', '.join(running[:3])}", hint=hint)

@@ -79,8 +79,8 @@ def _hand_over(
 
     session = find_session(preferences.open_store(settings), arguments.id)
     agent = load(arguments.to)
-    wanted = arguments.cwd or session.cwd  # --dry-run also works for a directory that was deleted
-    folder_of = wanted if arguments.dry_run else require_folder(session, arguments.cwd)
+    wanted_folder = arguments.cwd or session.cwd  # --dry-run also works for a directory that was deleted
+    folder_of = wanted_folder if arguments.dry_run else require_folder(session, arguments.cwd)
     arguments.cwd = os.path.abspath(folder_of or os.getcwd())
     target = _target(session, agent, arguments, settings)
     events = (event for batch in session.current_batches() for event in batch)
@@ -88,14 +88,14 @@ def _hand_over(
     _say_plan(planned, session, arguments.cwd, console)
     if arguments.dry_run:
         return 0
-    given = run_arguments(arguments, agent.name, arguments.prompt or "-")
-    request = replace(request_of(given, settings, console), prompt=arguments.prompt or "")
-    done = carry_out(planned, folder, target, request)
-    if done.failure:
-        console.warning(f"{done.failure}; it gets a briefing instead")
+    request_options = run_arguments(arguments, agent.name, arguments.prompt or "-")
+    request = replace(request_of(request_options, settings, console), prompt=arguments.prompt or "")
+    outcome = carry_out(planned, folder, target, request)
+    if outcome.failure:
+        console.warning(f"{outcome.failure}; it gets a briefing instead")
     if arguments.prompt is None:
-        return _print_next(done, agent, arguments.cwd)
-    return run(done.request, given, settings, console)
+        return _print_next(outcome, agent, arguments.cwd)
+    return run(outcome.request, request_options, settings, console)
 
 
 def _target(session: AnySession, agent: Agent, arguments: argparse.Namespace, settings: Settings) -> Target:
@@ -140,29 +140,32 @@ def _say_plan(planned: HandoverPlan, session: AnySession, cwd: str, console: Con
         console.say(f"not there: {single_line(line)}")
 
 
-def _print_next(done: HandedOver, agent: Agent, cwd: str) -> int:
+def _print_next(outcome: HandedOver, agent: Agent, cwd: str) -> int:
     """How to continue: with Harness, and in the agent's own screen. A briefing is printed itself."""
     from harness.cli.run_request import quoted
     from harness.histories.handover.registry import load as load_writer
 
-    if done.session is None:
-        write_text(f"{done.request.briefing}\n")
+    if outcome.session is None:
+        write_text(f"{outcome.request.briefing}\n")
         return 0
     writer = load_writer(agent.name)
     screen = (writer.resume_args if writer is not None else ()) or agent.screen_resume
-    words = tuple(word.replace("{file}", done.session.file) for word in screen)
-    command = screen_command(agent, done.session.session_id, cwd, words)
+    words = tuple(word.replace("{file}", outcome.session.file) for word in screen)
+    command = screen_command(agent, outcome.session.session_id, cwd, words)
     lines = [command]
-    if done.request.resume:
-        lines.append(f"harness resume {agent.name}:{quoted(done.session.session_id)} PROMPT")
+    if outcome.request.resume:
+        lines.append(f"harness resume {agent.name}:{quoted(outcome.session.session_id)} PROMPT")
     write_text("\n".join(lines) + "\n")
     return 0
 
 
 def _list(folder: HandoverFolder) -> int:
-    for one in folder.all():
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.at_ms / 1000))
-        write_text(single_line(f"{one.id}  {when}  {one.source} → {one.agent}:{one.session_id}") + "\n")
+    for session in folder.all():
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(session.at_ms / 1000))
+        write_text(
+            single_line(f"{session.id}  {when}  {session.source} → {session.agent}:{session.session_id}")
+            + "\n"
+        )
     return 0
 
 
@@ -175,7 +178,7 @@ def _remove(folder: HandoverFolder, arguments: argparse.Namespace, console: Cons
             hint="--force removes it with its new messages",
         )
     console.say(f"removed {manifest.id}: {number_of(len(manifest.files), 'file')}")
-    others = {one.session_id for one in folder.all()}
+    others = {session.session_id for session in folder.all()}
     for line in _left_over(manifest, others):
         console.say(line)
     return 0
@@ -195,13 +198,17 @@ def _left_over(manifest: Manifest, others: Collection[str]) -> Iterator[str]:
     for folder in filter(os.path.isdir, session_folders(manifest)):
         yield f"{manifest.agent} has put files of its own beside them, which are still in {folder}"
     histories = HistorySessions()
-    chosen = SessionFilter(agent=manifest.agent, with_deleted=False)
+    choice = SessionFilter(agent=manifest.agent, with_deleted=False)
     writer = load_writer(manifest.agent)
     removing = writer.removing if writer is not None else ()
-    for one in histories.read(histories.sessions(chosen)):
-        is_copy = one.session_id == manifest.session_id or (manifest.note and manifest.note in one.prompt)
-        if not is_copy or one.session_id in others:
+    for session in histories.read(histories.sessions(choice)):
+        is_copy = session.session_id == manifest.session_id or (
+            manifest.note and manifest.note in session.prompt
+        )
+        if not is_copy or session.session_id in others:
             continue
-        command = screen_command(load(manifest.agent), one.session_id, arguments=removing) if removing else ""
-        hint = f"`{command}` deletes it" if command else f"it is in {one.path}"
-        yield f"{manifest.agent} still has a copy of its own, session {one.session_id}: {hint}"
+        command = (
+            screen_command(load(manifest.agent), session.session_id, arguments=removing) if removing else ""
+        )
+        hint = f"`{command}` deletes it" if command else f"it is in {session.path}"
+        yield f"{manifest.agent} still has a copy of its own, session {session.session_id}: {hint}"

@@ -34,48 +34,48 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
 
     settings = preferences.load(console, has_verbose=arguments.verbose)
     store = preferences.open_store(settings)
-    found = HistorySessions(say=console.warning)
-    keep_expiring(found, store, settings, console)
-    data = [_about(history, found) for history in load_all()]
+    histories = HistorySessions(say=console.warning)
+    keep_expiring(histories, store, settings, console)
+    data = [_about(history, histories) for history in load_all()]
     if arguments.json:
         write_json(data)
         return 0
-    for agent, problem in found.problems().items():
+    for agent, problem in histories.problems().items():
         console.warning(f"the sessions of {agent} cannot be listed: {problem}")
-    shown = [entry for entry in data if entry["sessions"]]
-    if not shown:
+    rows = [entry for entry in data if entry["sessions"]]
+    if not rows:
         console.say("no agent has stored a session here")
         return 0
-    write_text(_table([_HEADINGS, *map(_row, shown)]))
-    warn_of_expiring(found, store, console)
+    write_text(_table([_HEADINGS, *map(_row, rows)]))
+    warn_of_expiring(histories, store, console)
     return 0
 
 
-def _about(history: AgentHistory, found: HistorySessions) -> dict[str, Any]:
+def _about(history: AgentHistory, histories: HistorySessions) -> dict[str, Any]:
     from harness.histories.catalogue_filter import SessionFilter
 
-    sums = found.sums(SessionFilter(agent=history.agent, with_deleted=False))
-    days = history.deleted_after_days(found.home) if history.deleted_after_days is not None else None
-    live = [session_id for agent, session_id in found.live() if agent == history.agent]
+    sums = histories.sums(SessionFilter(agent=history.agent, with_deleted=False))
+    days = history.deleted_after_days(histories.home) if history.deleted_after_days is not None else None
+    live = [session_id for agent, session_id in histories.live() if agent == history.agent]
     return {
         "agent": history.agent,
         "sessions": sums.sessions - sums.sub_agents,
         "sub_agents": sums.sub_agents,
-        "bytes": sums.size or _size_of_database(history, found),
+        "bytes": sums.size or _size_of_database(history, histories),
         "oldest_ms": sums.oldest_ms,
         "newest_ms": sums.newest_ms,
         "deleted_after_days": days,
         "live": live,
-        "path": history.place(found.home),
-        "problem": (history.problem(found.home) if history.problem is not None else "") or None,
+        "path": history.place(histories.home),
+        "problem": (history.problem(histories.home) if history.problem is not None else "") or None,
     }
 
 
-def _size_of_database(history: AgentHistory, found: HistorySessions) -> int:
+def _size_of_database(history: AgentHistory, histories: HistorySessions) -> int:
     """That of its files."""
     from harness.protocols.reading.store_files import look_at
 
-    place = history.place(found.home)
+    place = history.place(histories.home)
     parts = [look_at(f"{place}{suffix}") for suffix in ("", "-wal")]
     return sum(part.size for part in parts if part is not None)
 

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     completes(add("-a", "--agent", metavar="NAME", help="the agent that runs when none is named"), "agents")
     add("-m", "--model", metavar="NAME", help="its model, by name or alias")
-    help_text = f"what agents may do: {', '.join(one.value for one in PERMISSIONS)}"
+    help_text = f"what agents may do: {', '.join(proposal.value for proposal in PERMISSIONS)}"
     completes(add("--permissions", metavar="MODE", help=help_text), "permissions")
     add("-y", "--yes", action="store_true", help="ask nothing: take what would be proposed")
 
@@ -87,7 +87,10 @@ def _agent(arguments: argparse.Namespace, console: Console) -> str:
 
     if arguments.agent is not None:
         return load(arguments.agent).name
-    choices = [Proposal(one.agent.name, f"{one.agent.title}, {one.path}") for one in installed()]
+    choices = [
+        Proposal(installation.agent.name, f"{installation.agent.title}, {installation.path}")
+        for installation in installed()
+    ]
     choices.append(Proposal(OWN_AGENT, "the built-in agent, with a model of your choice"))
     return _asked("Which agent runs when none is named?", choices, arguments, console)
 
@@ -99,11 +102,13 @@ def _model(arguments: argparse.Namespace, console: Console, agent: str) -> str:
     if arguments.model is not None or agent != OWN_AGENT:
         return str(arguments.model or "")
     ready = [row for row in usable() if row.is_usable and row.provider != SCRIPTED]
-    named = {row.provider: PROVIDERS[row.provider].usual_model for row in ready if row.provider in PROVIDERS}
+    usual_models = {
+        row.provider: PROVIDERS[row.provider].usual_model for row in ready if row.provider in PROVIDERS
+    }
     choices = [
-        Proposal(f"{row.provider}/{named[row.provider]}", row.title)
+        Proposal(f"{row.provider}/{usual_models[row.provider]}", row.title)
         for row in ready
-        if named.get(row.provider)
+        if usual_models.get(row.provider)
     ]
     choices += [Proposal(row.reason, row.title) for row in ready if row.provider == LOCAL]
     if not choices:
@@ -142,8 +147,10 @@ def _asked(
     """The first one is proposed. `is_free`: another name counts, too. Raises UsageError after wrong answers."""
     if arguments.yes:
         return choices[0].value
-    width = max(len(one.value) for one in choices)
-    lines = [f"  {number}  {one.value:<{width}}  {one.words}" for number, one in enumerate(choices, 1)]
+    width = max(len(choice.value) for choice in choices)
+    lines = [
+        f"  {number}  {choice.value:<{width}}  {choice.words}" for number, choice in enumerate(choices, 1)
+    ]
     console.say("\n".join([question, *lines]))
     for _ in range(_TRIES):
         console.put("[1] ")
@@ -155,7 +162,7 @@ def _asked(
             return choices[0].value
         if answer.isdecimal() and 1 <= int(answer) <= len(choices):
             return choices[int(answer) - 1].value
-        if answer in [one.value for one in choices] or (is_free and "/" in answer):
+        if answer in [choice.value for choice in choices] or (is_free and "/" in answer):
             return answer
         console.say(f"type a number from 1 to {len(choices)}{', or provider/model' if is_free else ''}")
     raise UsageError("that is none of them: nothing was written")

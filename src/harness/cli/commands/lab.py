@@ -62,7 +62,7 @@ def _check(script: Script, agent: str) -> int:
     if agent:
         context = LabContext(url="http://127.0.0.1:0", home=os.sep, cwd=os.getcwd())
         ScriptRun(script, load_fixture(_canonical(agent)), context)
-    turns = sum(len(one.turns) for one in script.conversations.values())
+    turns = sum(len(conversation.turns) for conversation in script.conversations.values())
     lanes = number_of(len(script.conversations), "lane")
     write_text(f"{script.name}: {number_of(turns, 'turn')} in {lanes}\n")
     return 0
@@ -132,15 +132,15 @@ class _Ending:
         import signal
         import threading
 
-        self._asked = threading.Event()
+        self._is_asked = threading.Event()
         self._before = {
-            number: signal.signal(number, lambda *_: self._asked.set())
+            number: signal.signal(number, lambda *_: self._is_asked.set())
             for number in (signal.SIGINT, signal.SIGTERM)
         }
         return self
 
     def wait(self) -> None:
-        self._asked.wait()
+        self._is_asked.wait()
 
     def __exit__(self, *_: object) -> None:
         import signal
@@ -161,9 +161,9 @@ def _installed_version(agent: str) -> Version:
     from harness.process.version_probe import parse_version, probe_version
     from harness.runs.launch import find_binary
 
-    known = load(agent)
-    binary = find_binary(known, "", os.environ)
-    return parse_version(probe_version(binary, known.version_args)) if binary else ()
+    agent_known = load(agent)
+    binary = find_binary(agent_known, "", os.environ)
+    return parse_version(probe_version(binary, agent_known.version_args)) if binary else ()
 
 
 def _require_places(arguments: argparse.Namespace) -> None:

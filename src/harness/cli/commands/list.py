@@ -28,28 +28,28 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     )
 
     warn_of_plugins(console.warning)
-    found = everything() if arguments.all else installed()
+    installations = everything() if arguments.all else installed()
     if arguments.json:
-        write_json([_as_data(one, is_marked=arguments.all) for one in found])
-    elif found:
+        write_json([_as_data(installation, is_marked=arguments.all) for installation in installations])
+    elif installations:
         title = "Agents:" if arguments.all else "Available agents:"
-        write_text("\n".join([title, *map(_line, found)]) + "\n")
+        write_text("\n".join([title, *map(_line, installations)]) + "\n")
     else:
-        programs = ", ".join(one.program for one in installable())
+        programs = ", ".join(installation.program for installation in installable())
         write_text(f"No agents found. Install one of: {programs}\n{_ours()}\n")
     return 0
 
 
-def _line(found: AgentInstallation) -> str:
+def _line(installation: AgentInstallation) -> str:
     from harness.clients.installed_agents import two_way
 
-    agent = found.agent
+    agent = installation.agent
     if not agent.binaries:
-        return f"  - {agent.title} ({found.program}) [{agent.install}]"
+        return f"  - {agent.title} ({installation.program}) [{agent.install}]"
     missing = f"not installed: {agent.install}" if agent.install else "not installed"
-    state = (found.version or "unknown") if found.path else missing
+    state = (installation.version or "unknown") if installation.path else missing
     able = ", ".join(two_way(agent))
-    return f"  - {agent.title} ({found.program}) [{state}]{f' two-way: {able}' if able else ''}"
+    return f"  - {agent.title} ({installation.program}) [{state}]{f' two-way: {able}' if able else ''}"
 
 
 def _ours() -> str:
@@ -61,13 +61,13 @@ def _ours() -> str:
     return "Or use `--agent native`, which is part of Harness, with any model API: `harness models list` shows what is missing."
 
 
-def _as_data(found: AgentInstallation, *, is_marked: bool) -> dict[str, Any]:
+def _as_data(installation: AgentInstallation, *, is_marked: bool) -> dict[str, Any]:
     from harness.clients.installed_agents import two_way
 
     data = {
-        "agent": found.program,
-        "display_name": found.agent.title,
-        "version": found.version or None,
-        "two_way": two_way(found.agent),
+        "agent": installation.program,
+        "display_name": installation.agent.title,
+        "version": installation.version or None,
+        "two_way": two_way(installation.agent),
     }
-    return {**data, "available": found.is_available} if is_marked else data
+    return {**data, "available": installation.is_available} if is_marked else data

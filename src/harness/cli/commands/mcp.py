@@ -76,9 +76,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     store = preferences.open_store(settings)
     default = default_setup(arguments, settings)
     if arguments.max_budget_usd is not None:
-        given = budget_here(os.environ)
-        wanted = arguments.max_budget_usd
-        os.environ[BUDGET] = str(wanted if given is None else min(wanted, given))
+        inherited_usd = budget_here(os.environ)
+        limit_usd = arguments.max_budget_usd
+        os.environ[BUDGET] = str(limit_usd if inherited_usd is None else min(limit_usd, inherited_usd))
     reach = Reach(
         permission_mode=default.permission_mode,
         folders=(default.cwd, *map(checked_directory, arguments.folder)),

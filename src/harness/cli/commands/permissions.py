@@ -89,20 +89,20 @@ def _with_known_agent(entry: dict[str, str]) -> dict[str, str]:
 def _list(arguments: argparse.Namespace, console: Console) -> int:
     from harness.runs.agent_rules import rules_in
 
-    written = rules_in(os.getcwd())
+    rules = rules_in(os.getcwd())
     if arguments.json:
-        write_json({"rules": [_data(rule) for rule in written.rules]})
+        write_json({"rules": [_data(rule) for rule in rules.rules]})
         return 0
-    numbers = iter(range(1, len(written.rules) + 1))
+    numbers = iter(range(1, len(rules.rules) + 1))
     lines = [
         f"{next(numbers) if rule.source == 'user' else '-':>3}  {single_line(rule.words)}  ({single_line(rule.place)})"
-        for rule in written.rules
+        for rule in rules.rules
     ]
     if lines:
         write_text("\n".join(lines) + "\n")
     else:
         console.say('no rule is set: harness permissions add deny --command "git push"')
-    for rule in written.ignored:
+    for rule in rules.ignored:
         console.say(f"{single_line(rule.place)}: a project's file cannot allow: {single_line(rule.words)}")
     return 0
 
@@ -129,8 +129,8 @@ def _test(arguments: argparse.Namespace) -> int:
 def _call(arguments: argparse.Namespace) -> ProposedCall:
     from harness.approvals.call import ProposedCall
 
-    named = [name for name in ("line", "read", "edit") if getattr(arguments, name)]
-    if len(named) != 1:
+    call_options = [name for name in ("line", "read", "edit") if getattr(arguments, name)]
+    if len(call_options) != 1:
         raise UsageError(
             "name one command, --read PATH or --edit PATH", hint='harness permissions test "git push"'
         )
@@ -139,7 +139,7 @@ def _call(arguments: argparse.Namespace) -> ProposedCall:
         return ProposedCall(
             tool=tool, category="execute", command=arguments.line, input={"command": arguments.line}
         )
-    act = named[0]
+    act = call_options[0]
     path = getattr(arguments, act)
     is_read = act == "read"
     return ProposedCall(
@@ -151,5 +151,5 @@ def _call(arguments: argparse.Namespace) -> ProposedCall:
 
 
 def _data(rule: Rule) -> dict[str, Any]:
-    named = {name: getattr(rule, name) for name in _KEYS if getattr(rule, name)}
-    return {"answer": rule.answer, **named, "source": rule.source, "place": rule.place}
+    fields = {name: getattr(rule, name) for name in _KEYS if getattr(rule, name)}
+    return {"answer": rule.answer, **fields, "source": rule.source, "place": rule.place}

@@ -62,16 +62,16 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     settings = preferences.load(console, has_verbose=arguments.verbose)
     settings.require_valid()
     store = preferences.open_store(settings)
-    recorded = _recorded(arguments.id, store)
-    request = _request(arguments, recorded)
-    _announce(recorded, request, console)
-    if recorded.is_foreign and not request.sealed and not _is_trusted(recorded, arguments, console):
+    recording = _recorded(arguments.id, store)
+    request = _request(arguments, recording)
+    _announce(recording, request, console)
+    if recording.is_foreign and not request.sealed and not _is_trusted(recording, arguments, console):
         return 1
     runs: list[Run] = []
-    conversation = ProgramConversation() if len(recorded.prompts) > 1 else None
+    conversation = ProgramConversation() if len(recording.prompts) > 1 else None
     code = 0
     try:
-        for prompt in (request.prompt, *recorded.prompts[1:]):
+        for prompt in (request.prompt, *recording.prompts[1:]):
             message = replace(request, prompt=prompt)
             code = carry_out(
                 message,
@@ -87,7 +87,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     finally:
         if conversation is not None:
             conversation.close()
-    _report(runs, recorded, console)
+    _report(runs, recording, console)
     return code
 
 
@@ -102,13 +102,13 @@ def _is_over(run: Run) -> bool:
     )
 
 
-def _is_trusted(recorded: RecordedRun, arguments: argparse.Namespace, console: Console) -> bool:
+def _is_trusted(recording: RecordedRun, arguments: argparse.Namespace, console: Console) -> bool:
     """A tape says which commands are run. Raises UsageError where nobody can be asked."""
     if arguments.yes:
         return True
     if not can_answer():
         raise UsageError(
-            f"{recorded.source} may run any command here, since nothing seals it, and nobody can be asked",
+            f"{recording.source} may run any command here, since nothing seals it, and nobody can be asked",
             hint="leave out --no-seal, or add --yes if you know who made the tape",
         )
     console.put("Its answers say which commands are run, and nothing seals them. Play it? [y/N] ")
@@ -130,7 +130,7 @@ def _recorded(text: str, store: object) -> RecordedRun:
     return recorded_run(store, log_id)
 
 
-def _request(arguments: argparse.Namespace, recorded: RecordedRun) -> Request:
+def _request(arguments: argparse.Namespace, recording: RecordedRun) -> Request:
     from msgspec.structs import replace
 
     from harness.contracts.request import GatewayOptions, Limits
@@ -147,7 +147,7 @@ def _request(arguments: argparse.Namespace, recorded: RecordedRun) -> Request:
         raise UsageError("--model and --live contradict each other", hint="give one of them")
     options = GatewayOptions(fork_at=arguments.at, is_strict=arguments.strict, keeps_pace=arguments.pace)
     request = replay_request(
-        recorded,
+        recording,
         cwd=arguments.cwd,
         prompt=arguments.prompt,
         model=arguments.model,
@@ -159,29 +159,29 @@ def _request(arguments: argparse.Namespace, recorded: RecordedRun) -> Request:
     return replace(request, binary=arguments.binary, sealed="" if arguments.no_seal else "write")
 
 
-def _announce(recorded: RecordedRun, request: Request, console: Console) -> None:
+def _announce(recording: RecordedRun, request: Request, console: Console) -> None:
     from harness.agents.registry import load
     from harness.formatting.amounts import age
     from harness.log.clock import new_clock
     from harness.runs.gateway_plan import commit_of
     from harness.runs.launch import installed_version
 
-    start = recorded.start
+    start = recording.start
     gateway = start.gateway
     commit = gateway.commit if gateway is not None else ""
     when = age(max(0, new_clock()() - start.at_ms))
     at = f" at commit {commit[:7]}" if commit else ""
     cost = "No network, no tokens." if request.gateway and request.gateway.fork_at is None else ""
-    made = " ".join(filter(None, (start.agent, start.version)))
-    calls = f"{recorded.calls} calls"
-    if len(recorded.prompts) > 1:
-        calls = f"{_messages(len(recorded.prompts))}, {calls}"
+    program = " ".join(filter(None, (start.agent, start.version)))
+    calls = f"{recording.calls} calls"
+    if len(recording.prompts) > 1:
+        calls = f"{_messages(len(recording.prompts))}, {calls}"
     console.say(
-        f"Replaying {recorded.source[:12]} ({made}, {calls}, recorded {when} ago{at}). {cost}".rstrip()
+        f"Replaying {recording.source[:12]} ({program}, {calls}, recorded {when} ago{at}). {cost}".rstrip()
     )
-    if recorded.damaged:
-        console.warning(f"{recorded.damaged} lines of the tape are damaged: these calls are missing")
-    if recorded.is_masked:
+    if recording.damaged:
+        console.warning(f"{recording.damaged} lines of the tape are damaged: these calls are missing")
+    if recording.is_masked:
         console.warning("secrets were masked in the recording: where they matter, it may part from it")
     version = installed_version(load(start.agent), request.binary)
     if start.version and version and version != start.version:
@@ -193,26 +193,26 @@ def _announce(recorded: RecordedRun, request: Request, console: Console) -> None
         )
 
 
-def _report(runs: Sequence[Run], recorded: RecordedRun, console: Console) -> None:
+def _report(runs: Sequence[Run], recording: RecordedRun, console: Console) -> None:
     """What a replay showed: how far the recording went, and what was another than in it."""
     if not runs:
         return
     calls = [event for run in runs for event in run if isinstance(event, ModelCall)]
     played = [call for call in calls if call.origin == "recording"]
-    asked = [call for call in calls if call.origin in ("provider", "translated")]
-    has_ended = len(runs) == len(recorded.prompts) and runs[-1].wait().outcome == "completed"
-    ended = "to its end" if has_ended else "until the run ended"
-    then = f", {len(asked)} by the model" if asked else ""
-    console.say(f"Played {ended}: {len(played)} of {recorded.calls} calls from the recording{then}.")
-    if recorded.unplayed:
+    model_calls = [call for call in calls if call.origin in ("provider", "translated")]
+    has_ended = len(runs) == len(recording.prompts) and runs[-1].wait().outcome == "completed"
+    extent = "to its end" if has_ended else "until the run ended"
+    then = f", {len(model_calls)} by the model" if model_calls else ""
+    console.say(f"Played {extent}: {len(played)} of {recording.calls} calls from the recording{then}.")
+    if recording.unplayed:
         console.warning(
-            f"{_messages(recorded.unplayed)} of the session followed, which were not held in the same conversation: they "
+            f"{_messages(recording.unplayed)} of the session followed, which were not held in the same conversation: they "
             "were not played"
         )
-    told = [(call.step, what) for call in calls for what in call.differs]
-    if told:
-        console.say(f"{len(told)} difference{'s' if len(told) > 1 else ''} from the recording:")
-    for step, what in told:
+    differences = [(call.step, what) for call in calls for what in call.differs]
+    if differences:
+        console.say(f"{len(differences)} difference{'s' if len(differences) > 1 else ''} from the recording:")
+    for step, what in differences:
         console.say(f"  step {step}  {single_line(what)}")
 
 

@@ -148,12 +148,12 @@ def _run(
     from harness.cli.commands.run import carry_out
     from harness.cli.run_request import request_of
 
-    given = run_arguments(arguments, agent.name, arguments.prompt)
-    request = request_of(given, settings, console)
+    options = run_arguments(arguments, agent.name, arguments.prompt)
+    request = request_of(options, settings, console)
     request = replace(request, resume=session.session_id or session.log_id, fork=arguments.fork)
     if "resume" not in agent.supports:
         request = replace(request, two_way=True)  # it can, but only in a conversation
-    return carry_out(request, given, settings, console)
+    return carry_out(request, options, settings, console)
 
 
 def run_arguments(arguments: argparse.Namespace, agent: str, prompt: str) -> argparse.Namespace:
@@ -170,11 +170,11 @@ def run_arguments(arguments: argparse.Namespace, agent: str, prompt: str) -> arg
 def _talk(session: AnySession, arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
     from harness.cli.chat.own_chat import OwnChat
 
-    given = parser.parse("chat", [], verbose=arguments.verbose, color=arguments.color)
+    options = parser.parse("chat", [], verbose=arguments.verbose, color=arguments.color)
     for name in ("cwd", "model", "permissions"):
-        setattr(given, name, getattr(arguments, name))
-    given.agent = session.agent
-    given.resume = session.log_id
+        setattr(options, name, getattr(arguments, name))
+    options.agent = session.agent
+    options.resume = session.log_id
     agent_session = "" if session.log_id else session.session_id
-    chat = OwnChat(given, settings, session.store, console, agent_session, arguments.prompt or "")
+    chat = OwnChat(options, settings, session.store, console, agent_session, arguments.prompt or "")
     return chat.run()

@@ -148,7 +148,7 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
         modes=MODES,
         report=console.debug if console.is_verbose else None,
         failures=Failures(console.say, is_verbose=console.is_verbose),
-        notify=[target_of(one) for one in (*arguments.notify, *(settings.value("notify.urls") or ()))],
+        notify=[target_of(url) for url in (*arguments.notify, *(settings.value("notify.urls") or ()))],
         fleets=_fleet_database(arguments.store),
         endpoints=_endpoints(arguments, settings),
     )
@@ -169,12 +169,12 @@ def _serve(arguments: argparse.Namespace, host: str, settings: Settings, console
 
 def _endpoints(arguments: argparse.Namespace, settings: Settings) -> list[str]:
     """Those of the options and of the settings. Raises UsageError for one that does not exist."""
-    wanted = [*arguments.endpoint, *(settings.value("serve.endpoints") or ())]
-    if unknown := [one for one in wanted if one not in ENDPOINTS]:
+    names = [*arguments.endpoint, *(settings.value("serve.endpoints") or ())]
+    if unknown := [name for name in names if name not in ENDPOINTS]:
         raise UsageError(
             f"serve.endpoints: there is no endpoint {unknown[0]!r}", hint=f"there are: {', '.join(ENDPOINTS)}"
         )
-    return wanted
+    return names
 
 
 def _fleet_database(store: str) -> str:
@@ -232,9 +232,9 @@ def _with_histories(store: Store, arguments: argparse.Namespace, settings: Setti
     from harness.server.machine.histories import Histories
     from harness.server.machine.machine_store import MachineStore
 
-    wanted = settings.value("histories.serve")
+    value = settings.value("histories.serve")
     is_remote = bool(arguments.allow_remote or arguments.public_url)
-    if not isinstance(store, FileStore) or wanted == "never" or (wanted == "local" and is_remote):
+    if not isinstance(store, FileStore) or value == "never" or (value == "local" and is_remote):
         return store
     return MachineStore(store.directory, Histories())
 

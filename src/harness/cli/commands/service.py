@@ -94,8 +94,8 @@ def _search_path() -> str:
 
 def quoted(word: str) -> str:
     """One word of a unit: systemd knows quotes, backslashes and `%` for its own names; in commands `$`, too."""
-    for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("\n", "\\n")):
-        word = word.replace(sign, written)
+    for sign, replacement in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("\n", "\\n")):
+        word = word.replace(sign, replacement)
     return f'"{word}"'
 
 

@@ -148,8 +148,8 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
     from harness.clients.sessions.histories import HistorySessions
     from harness.clients.sessions.ids import MARK, all_ids, in_order, table
 
-    known = all_ids(store)
-    ours, rest = _chosen(arguments, store, known, console)
+    ids = all_ids(store)
+    ours, rest = _chosen(arguments, store, ids, console)
     histories, prices = HistorySessions(say=console.warning), known_prices()
     theirs = histories.listed(session_options.choice_of(arguments), store, arguments.limit, console.say)
     # Behind it: what a fork has copied of one of theirs is known then.
@@ -171,13 +171,13 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
     if arguments.json:
         write_json([_as_data(one, theirs.by_id.get(one.session_id), rows) for one in sessions])
     elif not sessions:
-        console.say(_nothing_found(arguments, store, len(known) + theirs.known))
+        console.say(_nothing_found(arguments, store, len(ids) + theirs.known))
     else:
         width = screen_width(os.environ) if is_terminal(STDOUT) else 0
         for one in sessions:
-            if (stored := theirs.by_id.get(one.session_id)) is not None and stored.gone_ms:
+            if (original := theirs.by_id.get(one.session_id)) is not None and original.gone_ms:
                 one.outcome = "deleted"
-        write_text(table(sessions, in_order([*known, *theirs.ids]), width, marked, rows, partial))
+        write_text(table(sessions, in_order([*ids, *theirs.ids]), width, marked, rows, partial))
     if marked and not arguments.json:
         console.say(f"{MARK} stored by the agent itself")
     if rest:
@@ -190,13 +190,13 @@ def _search(arguments: argparse.Namespace, store: FileStore, console: Console) -
     from harness.clients.sessions.search import as_text, find_hits
 
     session_options.check(arguments)
-    asked, choice = session_options.asked_in(arguments), session_options.choice_of(arguments)
+    search, choice = session_options.asked_in(arguments), session_options.choice_of(arguments)
     histories = HistorySessions(say=console.warning)
     histories.read_all(console.say, as_filter(choice))
     most = arguments.limit + 1 if arguments.limit else None  # one more shows whether there are more
-    found = find_hits(asked, choice, store, histories, most)
-    is_cut = bool(arguments.limit) and len(found) > arguments.limit
-    hits = found[: arguments.limit or None]
+    search_hits = find_hits(search, choice, store, histories, most)
+    is_cut = bool(arguments.limit) and len(search_hits) > arguments.limit
+    hits = search_hits[: arguments.limit or None]
     if arguments.json:
         write_json({"hits": [hit.as_data() for hit in hits], "is_cut": is_cut})
     elif not hits:
@@ -224,38 +224,38 @@ def _merged(ours: Sequence[Metadata], theirs: Sequence[Metadata]) -> list[Metada
     if not theirs:
         return list(ours)
     ranks = {"waiting": 0, "running": 1}
-    return sorted([*ours, *theirs], key=lambda one: (ranks.get(one.outcome, 2), -age(one)[0]))
+    return sorted([*ours, *theirs], key=lambda row: (ranks.get(row.outcome, 2), -age(row)[0]))
 
 
 def _chosen(
-    arguments: argparse.Namespace, store: FileStore, known: Sequence[str], console: Console
+    arguments: argparse.Namespace, store: FileStore, ids: Sequence[str], console: Console
 ) -> tuple[list[Metadata], int]:
     """The sessions that are asked for, and how many older ones the limit cuts off."""
     session_options.check(arguments)
     choice = session_options.choice_of(arguments)
-    most = arguments.limit or len(known)
-    known = _waiting_first(store, known, console)
+    most = arguments.limit or len(ids)
+    ids = _waiting_first(store, ids, console)
     if not is_filtered(choice):  # then the rest need not even be read
-        return [_up_to_date(store, log_id, console) for log_id in known[:most]], max(0, len(known) - most)
-    each = (_up_to_date(store, log_id, console) for log_id in known)
-    found = [metadata for metadata in each if is_meant(metadata, choice)]
-    return found[:most], max(0, len(found) - most)
+        return [_up_to_date(store, log_id, console) for log_id in ids[:most]], max(0, len(ids) - most)
+    each = (_up_to_date(store, log_id, console) for log_id in ids)
+    matches = [metadata for metadata in each if is_meant(metadata, choice)]
+    return matches[:most], max(0, len(matches) - most)
 
 
-def _waiting_first(store: FileStore, known: Sequence[str], console: Console) -> list[str]:
+def _waiting_first(store: FileStore, ids: Sequence[str], console: Console) -> list[str]:
     """Then those that run, then the rest as it was."""
-    there = frozenset(known)
-    active = [one.session_id for one in store.find(Query(active=True)) if one.session_id in there]
+    there = frozenset(ids)
+    active = [session.session_id for session in store.find(Query(active=True)) if session.session_id in there]
     outcomes = {log_id: _up_to_date(store, log_id, console).outcome for log_id in active}
     first = [log_id for log_id in active if outcomes[log_id] == "waiting"]
     first += [log_id for log_id in active if outcomes[log_id] == "running"]
     moved = frozenset(first)
-    return [*first, *(log_id for log_id in known if log_id not in moved)]
+    return [*first, *(log_id for log_id in ids if log_id not in moved)]
 
 
-def _nothing_found(arguments: argparse.Namespace, store: FileStore, known: int) -> str:
-    if known and is_filtered(session_options.choice_of(arguments)):
-        return f"none of {known} sessions matches, in {store.directory}"
+def _nothing_found(arguments: argparse.Namespace, store: FileStore, session_count: int) -> str:
+    if session_count and is_filtered(session_options.choice_of(arguments)):
+        return f"none of {session_count} sessions matches, in {store.directory}"
     return f"there are no sessions in {store.directory}"
 
 
@@ -287,16 +287,16 @@ def _recover(store: FileStore, log_id: str, console: Console) -> None:
 
 
 def _as_data(
-    metadata: Metadata, stored: CataloguedSession | None, rows: Mapping[str, InboxRow]
+    metadata: Metadata, original: CataloguedSession | None, rows: Mapping[str, InboxRow]
 ) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(metadata)
     data |= {"log_id": metadata.session_id, "running": metadata.outcome == "running"}
     if (row := rows.get(metadata.session_id)) is not None:
         data |= {"state": row.state, "state_since_ms": row.state_since_ms}
-    if stored is None:
+    if original is None:
         return data
-    about = {"path": stored.path, "runs": stored.runs, "parent_id": stored.parent_id}
-    return {**data, "history": {**about, "deleted_ms": stored.gone_ms or None}}
+    about = {"path": original.path, "runs": original.runs, "parent_id": original.parent_id}
+    return {**data, "history": {**about, "deleted_ms": original.gone_ms or None}}
 
 
 def _found(arguments: argparse.Namespace, store: FileStore, console: Console) -> str | CataloguedSession:
@@ -413,28 +413,28 @@ def add_call_arguments(parser: argparse.ArgumentParser) -> None:
 def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     from harness.clients.sessions.model_calls import offered_tools
 
-    found = _found(arguments, store, console)
-    batches = read_batches(store, found) if isinstance(found, str) else _stored_log(found).batches()
+    session = _found(arguments, store, console)
+    batches = read_batches(store, session) if isinstance(session, str) else _stored_log(session).batches()
     if not arguments.fast:
         batches = playback.timed(batches, arguments.speed)
-    tools = functools.partial(offered_tools, store, found) if isinstance(found, str) else None
+    tools = functools.partial(offered_tools, store, session) if isinstance(session, str) else None
     playback.show(batches, arguments, console, is_live=not arguments.fast, offered_tools=tools)
     return 0
 
 
 def _diff(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    found = _found(arguments, store, console)
-    batches = read_batches(store, found) if isinstance(found, str) else _stored_log(found).batches()
+    session = _found(arguments, store, console)
+    batches = read_batches(store, session) if isinstance(session, str) else _stored_log(session).batches()
     return session_diff.diff(batches, arguments, console)
 
 
 def _check(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
     from harness.runs.audit import check
 
-    found = _found(arguments, store, console)
-    if not isinstance(found, str):
-        return _check_history(found, is_json=arguments.json)
-    audit = check(store, found)
+    session = _found(arguments, store, console)
+    if not isinstance(session, str):
+        return _check_history(session, is_json=arguments.json)
+    audit = check(store, session)
     if arguments.json:
         write_json(asdict(audit))
     else:

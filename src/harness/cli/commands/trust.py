@@ -97,17 +97,17 @@ def _project_grants(files: list[str], console: Console) -> dict[str, str] | None
     granted = {}
     for path in files:
         layer = config.read_file(path, is_personal=False)
-        wanted = config.needing_trust(layer, config.own_settings())
+        keys = config.needing_trust(layer, config.own_settings())
         for problem in layer.problems:
             console.warning(str(problem))
         if any(not problem.key for problem in layer.problems):
             return None  # it cannot be read, and what was not seen cannot be trusted
         if trusted.get(config.trust_key(path)) == layer.digest:
             console.say(f"{path} is trusted already.")
-        elif not wanted:
+        elif not keys:
             console.say(f"{path} sets nothing that needs trust.")
         else:
-            console.say(_shown(layer, wanted))
+            console.say(_shown(layer, keys))
             granted[config.trust_key(path)] = layer.digest
     return granted
 
@@ -118,15 +118,17 @@ def _brought(directory: str, agents: list[str]) -> list[FolderTrust]:
     from harness.approvals.protected import OBEYED
     from harness.approvals.trust import judge
 
-    named = [load(name) for name in agents]
-    chosen = {agent.name: agent.obeys for agent in named} if named else dict.fromkeys(OBEYED, ())
-    judged = [judge(directory, name, obeys) for name, obeys in chosen.items()]
+    brought_agents = [load(name) for name in agents]
+    names_by_agent = (
+        {agent.name: agent.obeys for agent in brought_agents} if brought_agents else dict.fromkeys(OBEYED, ())
+    )
+    judged = [judge(directory, name, obeys) for name, obeys in names_by_agent.items()]
     return [trust for trust in judged if trust.state != "nothing"]
 
 
-def _shown(layer: Layer, wanted: dict[str, Any]) -> str:
+def _shown(layer: Layer, settings: dict[str, Any]) -> str:
     lines = [f"{layer.path} asks for:"]
-    for key, value in wanted.items():
+    for key, value in settings.items():
         setting = find(tuple(key.split(".")))
         lines.append(f"  {visible(key)} = {visible(to_toml(value))}")
         if setting is not None:
@@ -149,20 +151,20 @@ def _revoke(directory: str, console: Console) -> int:
     record = _record(console)
     trusted = record["trusted"]
     # Also a folder, or a file in it, that was deleted.
-    wanted = {config.trust_key(path) for path in config.project_files(directory)}
-    wanted |= {config.trust_key(os.path.join(directory, name)) for name in config.PROJECT_FILES}
+    keys = {config.trust_key(path) for path in config.project_files(directory)}
+    keys |= {config.trust_key(os.path.join(directory, name)) for name in config.PROJECT_FILES}
     below = os.path.join(fleet_key(directory), "")
-    wanted |= {key for key in trusted if key.startswith(below) or key == fleet_key(directory)}
-    found = sorted(wanted & trusted.keys())
-    if found:
-        kept = {path: digest for path, digest in trusted.items() if path not in found}
-        write_record({**record, "trusted": kept})
+    keys |= {key for key in trusted if key.startswith(below) or key == fleet_key(directory)}
+    revoked_keys = sorted(keys & trusted.keys())
+    if revoked_keys:
+        remaining = {path: digest for path, digest in trusted.items() if path not in revoked_keys}
+        write_record({**record, "trusted": remaining})
     agents = revoke_folder(directory)
-    for path in found:
+    for path in revoked_keys:
         console.say(f"{path} is no longer trusted.")
     if agents:
         console.say(f"What {directory} brings for {', '.join(agents)} is no longer trusted.")
-    if not found and not agents:
+    if not revoked_keys and not agents:
         console.say(f"harness: nothing in {directory}, or above it, is trusted")
         return 1
     return 0

@@ -44,8 +44,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
         with traced(settings, warnings.append):
             code = app.run()
     finally:
-        for one in warnings:
-            console.warning(one)
+        for warning in warnings:
+            console.warning(warning)
     if app.failure is not None:
         raise app.failure
     return code or 0

@@ -92,13 +92,20 @@ def _show_limits(store: FileStore, console: Console, *, as_json: bool) -> int:
         console.say("no agent has said anything of its limits")
     else:
         rows = [("agent", "window", "used", "state", "resets", "said")]
-        for one in limits:
-            used = "–" if one.used_percent is None else f"{one.used_percent:.0f} %"
-            resets = "not said" if one.resets_at_ms is None else _moment(one.resets_at_ms)
-            state = "?" if one.is_past else one.status
-            window = single_line(one.window) or "–"
+        for limit in limits:
+            percent = "–" if limit.used_percent is None else f"{limit.used_percent:.0f} %"
+            resets = "not said" if limit.resets_at_ms is None else _moment(limit.resets_at_ms)
+            state = "?" if limit.is_past else limit.status
+            window = single_line(limit.window) or "–"
             rows.append(
-                (one.agent, window, "?" if one.is_past else used, state, resets, _moment(one.said_ms))
+                (
+                    limit.agent,
+                    window,
+                    "?" if limit.is_past else percent,
+                    state,
+                    resets,
+                    _moment(limit.said_ms),
+                )
             )
         widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
         lines = (
@@ -160,7 +167,7 @@ def _as_table(bill: UsageBill, store: FileStore) -> str:
     from harness.usage.table import table
 
     by = bill.question.by
-    known = (
+    total = (
         in_order([*all_ids(store), *(charge.session_id for charge in bill.charges)])
         if by == "session"
         else []
@@ -168,8 +175,8 @@ def _as_table(bill: UsageBill, store: FileStore) -> str:
 
     def name_of(row: Row) -> str:
         if by == "session":
-            started = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.latest_ms / 1000))
-            return " ".join((abbreviated(row.key, known), started, *row.agents))
+            start = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.latest_ms / 1000))
+            return " ".join((abbreviated(row.key, total), start, *row.agents))
         return row.key or ("(the agents themselves)" if by == "sub-agent" else "")
 
     return table(by, [(name_of(row), row.amount) for row in bill.rows], bill.total)
@@ -183,8 +190,8 @@ def _explain(charges: list[Charge], ledger: Ledger, prices_date: str, console: C
     if any(charge.usage.cost_source == "computed" for charge in charges):
         console.say(f"computed costs are estimates, from list prices of {prices_date}")
     if missing := _unpriced(charges):
-        shown = ", ".join(single_line(model) or "models that were never named" for model in missing)
-        console.say(f'no price is known for {shown} (set it in [prices."MODEL"])')
+        models = ", ".join(single_line(model) or "models that were never named" for model in missing)
+        console.say(f'no price is known for {models} (set it in [prices."MODEL"])')
     if count := len({*ledger.unsettled}):
         noun = "session reports" if count == 1 else "sessions report"
         console.say(f"{count} {noun} a total from before the recording started: it is counted in full")

@@ -50,13 +50,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli.preferences import open_inbox
 
     with open_inbox(arguments, console) as inbox:
-        wanted = _meant(arguments.ids, inbox)
-        found = _wait(inbox, wanted, arguments.event, arguments.timeout)
-    if not found:
+        ids = _meant(arguments.ids, inbox)
+        session = _wait(inbox, ids, arguments.event, arguments.timeout)
+    if not session:
         console.say(f"nothing happened within {arguments.timeout:g} s")
         return _TIMED_OUT
-    _print(found, is_json=arguments.json)
-    return max((_code(row, arguments.event) for row in found), default=0)
+    _print(session, is_json=arguments.json)
+    return max((_code(row, arguments.event) for row in session), default=0)
 
 
 def _meant(ids: Sequence[str], inbox: InboxSource) -> set[str]:
@@ -68,7 +68,7 @@ def _meant(ids: Sequence[str], inbox: InboxSource) -> set[str]:
         if not any(row.state in NEEDS_YOU or row.state in WORKS for row in rows):
             raise UsageError("nothing runs and nothing waits", hint="name a session")
         return set()
-    found: set[str] = set()
+    session_ids: set[str] = set()
     for text in ids:
         newest = max(rows, key=lambda row: row.started_ms, default=None)
         fitting = [row.id for row in rows if row.id.startswith(text)]
@@ -77,29 +77,29 @@ def _meant(ids: Sequence[str], inbox: InboxSource) -> set[str]:
         if len(fitting) != 1 and text not in fitting:
             problem = "unknown session" if not fitting else f"{len(fitting)} sessions begin with"
             raise UnknownSession(f"{problem}: {text!r}", hint="`harness sessions list` lists them")
-        found.add(text if text in fitting else fitting[0])
-    return found
+        session_ids.add(text if text in fitting else fitting[0])
+    return session_ids
 
 
-def _wait(inbox: InboxSource, wanted: set[str], event: str, timeout_s: float | None) -> list[InboxRow]:
+def _wait(inbox: InboxSource, ids: set[str], event: str, timeout_s: float | None) -> list[InboxRow]:
     """The rows that were waited for; none: the time is over."""
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     before = {row.id for row in inbox.page(10_000).rows if row.state in _ENDED}
-    seen = 0
+    version = 0
     while True:
         rows = inbox.page(10_000).rows
-        if wanted:
-            rows = tuple(row for row in rows if row.id in wanted)
+        if ids:
+            rows = tuple(row for row in rows if row.id in ids)
         else:
             before &= {row.id for row in rows if row.state in _ENDED}  # what runs again counts again
             rows = tuple(row for row in rows if row.id not in before)
         fitting = [row for row in rows if _fits(row, event)]
-        if fitting and (event != "end" or not wanted or len(fitting) == len(wanted)):
+        if fitting and (event != "end" or not ids or len(fitting) == len(ids)):
             return fitting
         rest_s = _LOOKS_EVERY_S if deadline_s is None else min(_LOOKS_EVERY_S, deadline_s - time.monotonic())
         if rest_s <= 0:
             return []
-        seen = inbox.wait(seen, rest_s)
+        version = inbox.wait(version, rest_s)
 
 
 def _fits(row: InboxRow, event: str) -> bool:

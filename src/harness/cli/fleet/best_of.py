@@ -65,18 +65,18 @@ def changes_text(fleet: Fleet, cases: list[CaseOverview], width: int) -> str:
     """A table of the runs, then their patches: two of them side by side, more of them one after the other."""
     rows: list[tuple[str, ...]] = [("case", "agent", "run", "state", "$", "s", "files", "+", "−")]
     patches: list[tuple[str, list[str]]] = []
-    for one in cases:
-        diff = fleet.records.diff(one.result).decode("utf-8", "replace") if one.result else ""
+    for case in cases:
+        diff = fleet.records.diff(case.result).decode("utf-8", "replace") if case.result else ""
         lines = diff.split("\n")
         added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
         removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
         files = sum(line.startswith("diff --git ") for line in lines)
-        seconds = f"{one.result.run_s:.1f}" if one.result else ""
-        name = single_line(one.case.variant.name)
+        seconds = f"{case.result.run_s:.1f}" if case.result else ""
+        name = single_line(case.case.variant.name)
         numbers = map(str, (files, added, removed))
-        money = f"{one.cost_usd:.4f}"
-        rows.append((one.case.id, name, str(one.case.repeat + 1), one.state, money, seconds, *numbers))
-        patches.append((f"{one.case.id} {name}", _shown(lines)))
+        money = f"{case.cost_usd:.4f}"
+        rows.append((case.case.id, name, str(case.case.repeat + 1), case.state, money, seconds, *numbers))
+        patches.append((f"{case.case.id} {name}", _shown(lines)))
     text = aligned(rows)
     if len(patches) == 2:
         return f"{text}\n{_side_by_side(patches[0], patches[1], width)}"
@@ -84,20 +84,24 @@ def changes_text(fleet: Fleet, cases: list[CaseOverview], width: int) -> str:
 
 
 def _shown(lines: list[str]) -> list[str]:
-    shown = [revealed(line) for line in lines[:_MOST_LINES]]
-    return [*shown, f"… {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else shown
+    shown_lines = [revealed(line) for line in lines[:_MOST_LINES]]
+    return (
+        [*shown_lines, f"… {len(lines) - _MOST_LINES} more lines"]
+        if len(lines) > _MOST_LINES
+        else shown_lines
+    )
 
 
 def _side_by_side(a: tuple[str, list[str]], b: tuple[str, list[str]], width: int) -> str:
     half = max(20, (width - 3) // 2)
-    left, right = [a[0], *a[1]], [b[0], *b[1]]
-    count = max(len(left), len(right))
-    left += [""] * (count - len(left))
+    left_lines, right = [a[0], *a[1]], [b[0], *b[1]]
+    count = max(len(left_lines), len(right))
+    left_lines += [""] * (count - len(left_lines))
     right += [""] * (count - len(right))
     lines = []
-    for x, y in zip(left, right, strict=True):
-        shown = cut(x.expandtabs(4), half)
-        lines.append(f"{shown}{' ' * (half - columns(shown))} │ {cut(y.expandtabs(4), half)}".rstrip())
+    for x, y in zip(left_lines, right, strict=True):
+        text = cut(x.expandtabs(4), half)
+        lines.append(f"{text}{' ' * (half - columns(text))} │ {cut(y.expandtabs(4), half)}".rstrip())
     return "\n".join(lines) + "\n"
 
 

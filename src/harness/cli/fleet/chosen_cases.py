@@ -17,11 +17,11 @@ from harness.formatting.escapes import single_line
 
 def chosen(plan: FleetPlan, arguments: argparse.Namespace) -> dict[str, FleetCase]:
     """By id; all of them where nothing was chosen. Raises UsageError where a pattern fits nothing."""
-    names = {"task": [one.id for one in plan.tasks], "variant": [one.name for one in plan.variants]}
-    for option, known in names.items():
+    names = {"task": [item.id for item in plan.tasks], "variant": [item.name for item in plan.variants]}
+    for option, values in names.items():
         for pattern in getattr(arguments, option):
-            if not any(fnmatchcase(name, pattern) for name in known):
-                some = ", ".join(known[:10])
+            if not any(fnmatchcase(name, pattern) for name in values):
+                some = ", ".join(values[:10])
                 raise UsageError(
                     f"--{option} {pattern}: there is none that is called so", hint=f"there are: {some}"
                 )
@@ -39,17 +39,21 @@ def _fits(name: str, patterns: list[str]) -> bool:
 def show_plan(plan: FleetPlan, fleet: Fleet | None, arguments: argparse.Namespace, console: Console) -> int:
     """What will be run, and what it will probably cost. `fleet`: it was created; None: only tried."""
     cases = chosen(plan, arguments)
-    found = estimates(plan, list(cases.values()), arguments.store)
+    estimate_rows = estimates(plan, list(cases.values()), arguments.store)
     if arguments.json:
         ids = list(cases)
-        write_json({"name": plan.name, "cases": ids, "variants": found, "is_created": fleet is not None})
+        write_json(
+            {"name": plan.name, "cases": ids, "variants": estimate_rows, "is_created": fleet is not None}
+        )
         return 0
     tasks = len({case.task.id for case in cases.values()})
     write_text(
         f"{single_line(plan.name)}: {tasks} tasks × {len(plan.variants)} variants × {plan.repeats}: {len(cases)} cases\n"
     )
     rows = [("variant", "cases", "expected $", "at most $", "")]
-    rows += [(single_line(one.variant), str(one.cases), *_money(one)) for one in found]
+    rows += [
+        (single_line(estimate.variant), str(estimate.cases), *_money(estimate)) for estimate in estimate_rows
+    ]
     write_text(aligned(rows))
     if fleet is None:
         console.say("nothing was created; without --dry-run the fleet is")
@@ -58,8 +62,10 @@ def show_plan(plan: FleetPlan, fleet: Fleet | None, arguments: argparse.Namespac
     return 0
 
 
-def _money(one: VariantEstimate) -> tuple[str, str, str]:
-    expected = "–" if one.cost_usd is None else f"{one.cost_usd:.2f}"
-    most = "–" if one.most_usd is None else f"{one.most_usd:.2f}"
-    known = f"from {one.runs_known} runs in other fleets" if one.runs_known else "no run of it is known"
-    return expected, most, known
+def _money(estimate: VariantEstimate) -> tuple[str, str, str]:
+    expected = "–" if estimate.cost_usd is None else f"{estimate.cost_usd:.2f}"
+    most = "–" if estimate.most_usd is None else f"{estimate.most_usd:.2f}"
+    basis = (
+        f"from {estimate.runs_known} runs in other fleets" if estimate.runs_known else "no run of it is known"
+    )
+    return expected, most, basis

@@ -20,11 +20,11 @@ def grade_fleet(fleet: Fleet, arguments: argparse.Namespace, console: Console) -
     """Raises UsageError where no workspace was kept."""
     cases = chosen(fleet.plan, arguments)
     rows = [("case", "task", "agent", "run", "before", "now")]
-    for one in overview(fleet):
-        if one.case.id not in cases or (graded := grade(fleet, one.case.id)) is None:
+    for case in overview(fleet):
+        if case.case.id not in cases or (graded := grade(fleet, case.case.id)) is None:
             continue
-        about = (one.case.id, single_line(one.case.task.id), single_line(one.case.variant.name))
-        rows.append((*about, str(one.case.repeat + 1), one.state, _now(graded)))
+        about = (case.case.id, single_line(case.case.task.id), single_line(case.case.variant.name))
+        rows.append((*about, str(case.case.repeat + 1), case.state, _now(graded)))
     if len(rows) == 1:
         raise UsageError(
             f"the fleet {fleet.name} has no kept workspace to grade",

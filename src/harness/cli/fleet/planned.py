@@ -39,9 +39,9 @@ def is_known(plan: FleetPlan, arguments: argparse.Namespace) -> bool:
 
     Raises UsageError for a name that no fleet can have.
     """
-    known = fleet_at(arguments.name or plan.name, arguments.store)
+    existing = fleet_at(arguments.name or plan.name, arguments.store)
     try:
-        return known.plan.cases.keys() == plan.cases.keys() and known.plan.variants == plan.variants
+        return existing.plan.cases.keys() == plan.cases.keys() and existing.plan.variants == plan.variants
     except HarnessError:
         return False
 
@@ -76,7 +76,7 @@ def plan_of(arguments: argparse.Namespace, settings: Settings) -> FleetPlan:
     is_file = len(paths) == 1 and paths[0].endswith(".toml")
     plan = plan_of_file(paths[0]) if is_file else plan_of_paths(paths)
     variants = tuple(variant_of(words, settings) for words in arguments.agent) or plan.variants
-    given = {
+    options = {
         "variants": with_folder_settings(variants, arguments),
         "repeats": arguments.repeats or plan.repeats,
         "budget_usd": arguments.budget_usd or plan.budget_usd,
@@ -87,8 +87,8 @@ def plan_of(arguments: argparse.Namespace, settings: Settings) -> FleetPlan:
         "run_budget_usd": arguments.max_budget_usd,
         "max_turns": arguments.max_turns,
     }
-    chosen = {name: value for name, value in limits.items() if value is not None}
-    return replace(plan, **given, limits=replace(plan.limits, **chosen))
+    set_limits = {name: value for name, value in limits.items() if value is not None}
+    return replace(plan, **options, limits=replace(plan.limits, **set_limits))
 
 
 def variant_of(words: str, settings: Settings) -> Variant:
@@ -102,7 +102,7 @@ def variant_of(words: str, settings: Settings) -> Variant:
 def with_folder_settings(variants: tuple[Variant, ...], arguments: argparse.Namespace) -> tuple[Variant, ...]:
     """`--folder-settings`, for those that say nothing of it themselves."""
     use = arguments.folder_settings
-    return tuple(replace(one, folder_settings=one.folder_settings or use) for one in variants)
+    return tuple(replace(variant, folder_settings=variant.folder_settings or use) for variant in variants)
 
 
 def _script_path(model: str) -> str:

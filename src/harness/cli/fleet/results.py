@@ -37,24 +37,27 @@ def show_report(fleet: Fleet, arguments: argparse.Namespace) -> int:
 
 def show_comparison(arguments: argparse.Namespace) -> int:
     """The exit code shows whether B is worse than A."""
-    found = _compared(arguments)
+    comparison = _compared(arguments)
     if arguments.json:
-        write_json(found)
+        write_json(comparison)
     else:
-        write_text(comparison_text(found))
-        ratios = [("cost", found.cost_ratio), ("time", found.time_ratio)]
+        write_text(comparison_text(comparison))
+        ratios = [("cost", comparison.cost_ratio), ("time", comparison.time_ratio)]
         write_text("".join(f"  {name}: × {ratio:.2f}\n" for name, ratio in ratios if ratio is not None))
-        rows = [[f"  {single_line(one.task)}", percent(one.a), "→", percent(one.b)] for one in found.changed]
+        rows = [
+            [f"  {single_line(change.task)}", percent(change.a), "→", percent(change.b)]
+            for change in comparison.changed
+        ]
         write_text(aligned(rows) if rows else "")
-    if -found.difference <= arguments.max_drop or found.difference >= 0:
+    if -comparison.difference <= arguments.max_drop or comparison.difference >= 0:
         return 0
-    return WORSE if found.is_clear else PERHAPS_WORSE if arguments.max_drop else 0
+    return WORSE if comparison.is_clear else PERHAPS_WORSE if arguments.max_drop else 0
 
 
 def _compared(arguments: argparse.Namespace) -> Comparison:
     name_a, _, variant_a = arguments.a.partition(":")
     fleet_a = open_fleet(name_a, arguments.store)
-    names = [one.name for one in fleet_a.plan.variants]
+    names = [variant.name for variant in fleet_a.plan.variants]
     if arguments.b:
         name_b, _, variant_b = arguments.b.partition(":")
         if name_b == name_a:
@@ -77,7 +80,10 @@ def show_difference(fleet: Fleet, arguments: argparse.Namespace) -> int:
         else f"the same for {counted(at, 'step')} of {len(a)} and {len(b)}, then:"
     )
     pairs = aligned_steps(a, b)[at or 0 :]
-    rows = [("A", "B"), *((_step_text(one.a), "=" if one.is_same else _step_text(one.b)) for one in pairs)]
+    rows = [
+        ("A", "B"),
+        *((_step_text(step.a), "=" if step.is_same else _step_text(step.b)) for step in pairs),
+    ]
     write_text(f"{same}\n{aligned(rows) if at is not None else ''}")
     return 0
 

@@ -54,8 +54,8 @@ class LiveTable:
     def draw(self, scheduler: Scheduler) -> None:
         width = width_of(STDOUT, os.environ) - 1
         lines = [*self._grid(scheduler), "", *self._running(scheduler), self._summary(scheduler)]
-        shown = "".join(f"{self._fit(line, width)}\x1b[K\n" for line in lines)
-        write_text(f"{self._up()}{shown}\x1b[J", is_styled=True)
+        frame = "".join(f"{self._fit(line, width)}\x1b[K\n" for line in lines)
+        write_text(f"{self._up()}{frame}\x1b[J", is_styled=True)
         self._drawn = len(lines)
 
     def clear(self) -> None:
@@ -98,26 +98,26 @@ class LiveTable:
 
     def _running(self, scheduler: Scheduler) -> list[str]:
         lines = []
-        for case_id, one in list(scheduler.running.items())[:_MOST_RUNNING]:
+        for case_id, worker in list(scheduler.running.items())[:_MOST_RUNNING]:
             activity = self._activities.get(case_id)
             doing = activity.latest() if activity else "starting"
-            lines.append(f"{self._mark('running')} {single_line(one.case.title)}: {doing}")
+            lines.append(f"{self._mark('running')} {single_line(worker.case.title)}: {doing}")
         more = len(scheduler.running) - _MOST_RUNNING
         return [*lines, f"  … and {more} more that run"] if more > 0 else lines
 
     def _summary(self, scheduler: Scheduler) -> str:
-        total, done = len(self._order), len(scheduler.scored) + len(scheduler.given_up)
+        total, done_count = len(self._order), len(scheduler.scored) + len(scheduler.given_up)
         if self._done_before is None:
-            self._done_before = done
-        passed = sum(bool(one.passed) for one in scheduler.scored.values())
+            self._done_before = done_count
+        passed = sum(bool(attempt.passed) for attempt in scheduler.scored.values())
         budget = scheduler.budget
         limit = f" of ${budget.budget_usd:g}" if budget.budget_usd else ""
-        parts = [f"{done}/{total} done", f"{passed} passed", f"{len(scheduler.given_up)} errors"]
+        parts = [f"{done_count}/{total} done", f"{passed} passed", f"{len(scheduler.given_up)} errors"]
         parts += [f"{len(scheduler.running)} running", f"${budget.spent_usd:.4f}{limit}"]
-        elapsed_s, fresh = time.monotonic() - self._began, done - self._done_before
+        elapsed_s, fresh = time.monotonic() - self._began, done_count - self._done_before
         parts.append(elapsed(elapsed_s))
-        if fresh and done < total:
-            parts.append(f"about {elapsed(elapsed_s / fresh * (total - done))} left")
+        if fresh and done_count < total:
+            parts.append(f"about {elapsed(elapsed_s / fresh * (total - done_count))} left")
         return " · ".join(parts)
 
     def _mark(self, state: str) -> str:
@@ -175,7 +175,7 @@ def run_fleet(
     scheduler = Scheduler(fleet, engine, jobs, hub, show, retry=retry, watch=watch, chosen=cases)
     try:
         with _Signals(scheduler, console):
-            ended = scheduler.run()
+            end = scheduler.run()
     finally:
         if table is not None:
             table.clear()
@@ -184,8 +184,8 @@ def run_fleet(
         fleet.close()
     if table is not None and not quiet:
         write_text(report_text(report_of(fleet).variants))
-    _summarize(fleet, ended, console)
-    return EXIT_CODES[ended.reason]
+    _summarize(fleet, end, console)
+    return EXIT_CODES[end.reason]
 
 
 def _log(fleet: Fleet, *, joins: bool) -> Hub | None:
@@ -213,16 +213,16 @@ def _write(event: Event) -> None:
     write_json_lines(codec.encode_lines([event]))
 
 
-def _summarize(fleet: Fleet, ended: FleetEnded, console: Console) -> None:
+def _summarize(fleet: Fleet, end: FleetEnded, console: Console) -> None:
     name = fleet.words[-1] if not fleet.database else fleet.name
     parts = [
-        f"{ended.scored} scored",
-        f"{ended.errors} errors",
-        f"{ended.left} left",
-        f"${ended.spent_usd:.4f}",
+        f"{end.scored} scored",
+        f"{end.errors} errors",
+        f"{end.left} left",
+        f"${end.spent_usd:.4f}",
     ]
-    console.say(f"fleet {fleet.name}: {ended.reason}: {', '.join(parts)}")
-    if ended.left:
+    console.say(f"fleet {fleet.name}: {end.reason}: {', '.join(parts)}")
+    if end.left:
         console.say(f"  `harness fleet resume {name}` continues it")
 
 

@@ -35,10 +35,10 @@ def require_trust(plan: FleetPlan, path: str, console: Console, *, is_granted: b
 
 
 def _ask(path: str, commands: list[str], console: Console) -> None:
-    shown = [f"  {visible(line)}" for line in commands[:_MOST_LINES]]
-    if hidden := len(commands) - len(shown):
-        shown.append(f"  … and {hidden} more, which are in {visible(path)}")
-    text = "\n".join([f"{visible(path)} runs on this machine, as you:", *shown])
+    shown_lines = [f"  {visible(line)}" for line in commands[:_MOST_LINES]]
+    if hidden := len(commands) - len(shown_lines):
+        shown_lines.append(f"  … and {hidden} more, which are in {visible(path)}")
+    text = "\n".join([f"{visible(path)} runs on this machine, as you:", *shown_lines])
     if not is_terminal(0):
         raise UsageError(
             f"{text}\nIt is not trusted, and there is no terminal to ask on",

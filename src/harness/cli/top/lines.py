@@ -77,13 +77,13 @@ def screen_lines(look: Look) -> list[ScreenLine]:
     body, focus = _body(look)
     room = max(1, look.height - 3)
     start = max(0, min(focus - room // 2, len(body) - room))
-    shown: list[ScreenLine] = [_header(look), *body[start : start + room]]
-    shown += [[("", "")]] * (room + 1 - len(shown))
+    screen: list[ScreenLine] = [_header(look), *body[start : start + room]]
+    screen += [[("", "")]] * (room + 1 - len(screen))
     more = len(body) - start - room
     note = look.prompt or look.message or (f"{more} more lines below" if more > 0 else "")
-    shown.append([("bold" if look.prompt else "", cut(single_line(note), look.width))])
-    shown.append([("dim", cut(_KEY_LINE, look.width))])
-    return shown[: look.height]
+    screen.append([("bold" if look.prompt else "", cut(single_line(note), look.width))])
+    screen.append([("dim", cut(_KEY_LINE, look.width))])
+    return screen[: look.height]
 
 
 def card_place(look: Look) -> tuple[str, str, int]:
@@ -150,11 +150,11 @@ def _header(look: Look) -> ScreenLine:
     parts = [f"{counts.needs_you} need you", f"{counts.running} running"]
     if today.words:
         parts.append(f"{today.words} today")
-    left, right = f"{' · '.join(parts)}", "? keys  q quit"
+    left_text, right = f"{' · '.join(parts)}", "? keys  q quit"
     room = look.width - columns(" harness  ") - columns(right) - 1
-    left = cut(left, max(0, room))
-    gap = " " * max(1, room - columns(left))
-    return [("bold", " harness  "), ("yellow" if counts.needs_you else "", left), ("dim", gap + right)]
+    left_text = cut(left_text, max(0, room))
+    gap = " " * max(1, room - columns(left_text))
+    return [("bold", " harness  "), ("yellow" if counts.needs_you else "", left_text), ("dim", gap + right)]
 
 
 def _body(look: Look) -> tuple[list[ScreenLine], int]:
@@ -172,7 +172,7 @@ def _body(look: Look) -> tuple[list[ScreenLine], int]:
             if is_current and row.asks:
                 lines += _card(row, look)
             elif row.state in WORKS:
-                lines += [_child_line(one, look) for one in row.children[:_MOST_CHILDREN]]
+                lines += [_child_line(child, look) for child in row.children[:_MOST_CHILDREN]]
     return lines, focus
 
 
@@ -249,16 +249,16 @@ def _card(row: InboxRow, look: Look) -> list[ScreenLine]:
     ask, width = row.asks[0], look.width
     asking = look.asking or Asking(relay_of(ask))
     lines = _subject_lines(ask, width - 4, asking)
-    shown: list[ScreenLine] = [[("", f"    {line}")] for line in lines[:_ASK_LINES]]
+    shown_lines: list[ScreenLine] = [[("", f"    {line}")] for line in lines[:_ASK_LINES]]
     if not is_whole(row, ask, width - 4):
-        rest = len(_details(ask, width)) + sum(len(_details(one, width)) + 1 for one in ask.further)
+        rest = len(_details(ask, width)) + sum(len(_details(detail, width)) + 1 for detail in ask.further)
         count = max(0, len(lines) - _ASK_LINES) + rest
         more = f"{count:,} more lines" if not ask.is_cut else "it is longer than this"
-        shown.append([("yellow", cut(f"    … {more}: v shows all of it", width))])
+        shown_lines.append([("yellow", cut(f"    … {more}: v shows all of it", width))])
     if has_marks(ask):
-        shown.append([("red", cut("    ‼ characters that cannot be seen or look like others", width))])
-    shown += [[(style, f"    {text}") for style, text in line] for line in _reason(ask, width - 4)]
-    return [*shown, *_answers(ask, width, asking, indent="    ")]
+        shown_lines.append([("red", cut("    ‼ characters that cannot be seen or look like others", width))])
+    shown_lines += [[(style, f"    {text}") for style, text in line] for line in _reason(ask, width - 4)]
+    return [*shown_lines, *_answers(ask, width, asking, indent="    ")]
 
 
 def _subject_lines(ask: RowAsk, width: int, asking: Asking) -> list[str]:
@@ -279,11 +279,11 @@ def _asks_to(ask: RowAsk) -> str:
 def _answers(ask: RowAsk, width: int, asking: Asking, indent: str = "") -> list[ScreenLine]:
     """Wrapped, never cut: what an answer allows is read before it is given."""
     room = max(10, width - len(indent) - 2)
-    shown: list[ScreenLine] = []
+    shown_lines: list[ScreenLine] = []
     for text in answer_lines(ask, asking):
         for number, piece in enumerate(pieces(text, room)):
-            shown.append([("bold", f"{indent}{'  ' if number else ''}{piece}")])
-    return shown
+            shown_lines.append([("bold", f"{indent}{'  ' if number else ''}{piece}")])
+    return shown_lines
 
 
 def answer_lines(ask: RowAsk, asking: Asking) -> list[str]:
@@ -306,5 +306,5 @@ def answer_lines(ask: RowAsk, asking: Asking) -> list[str]:
 
 
 def _padded(text: str, width: int) -> str:
-    shown = cut(text, width)
-    return shown + " " * max(0, width - columns(shown))
+    shown_text = cut(text, width)
+    return shown_text + " " * max(0, width - columns(shown_text))

@@ -112,10 +112,10 @@ class TopTerminal:
     @property
     def size(self) -> tuple[int, int]:
         try:
-            found = os.get_terminal_size(_STDOUT)
+            terminal = os.get_terminal_size(_STDOUT)
         except OSError:
             return 80, 24
-        return max(NARROWEST, found.columns), max(6, found.lines)
+        return max(NARROWEST, terminal.columns), max(6, terminal.lines)
 
     def wake(self) -> None:
         """From any thread."""
@@ -180,7 +180,7 @@ class TopScreen:
         self._guard = AnswerGuard()
         self._asking: tuple[AskKey, Asking] | None = None
         self._pressed: dict[str, float] = {}
-        self._needed = -1
+        self._last_needed = -1
         self._input: tuple[str, Callable[[str], None]] | None = None
         self._editor = LineEditor()
         self._viewed: AskKey | None = None
@@ -215,9 +215,9 @@ class TopScreen:
         return of_signal(self._terminal.ended_by) if self._terminal.ended_by else 0
 
     def _follow(self) -> None:
-        seen = 0
+        version = 0
         while not self._is_over:
-            seen = self._inbox.wait(seen, 5.0)
+            version = self._inbox.wait(version, 5.0)
             self._terminal.wake()
             time.sleep(0.05)  # changes that come together are drawn together
 
@@ -253,25 +253,25 @@ class TopScreen:
         card = card_place(look)
         self._card = card
         self._guard.show(card, time.monotonic())
-        needed = look.page.counts.needs_you
-        if self._rings and 0 <= self._needed < needed:
+        needed_count = look.page.counts.needs_you
+        if self._rings and 0 <= self._last_needed < needed_count:
             self._terminal.bell()
-        self._needed = needed
+        self._last_needed = needed_count
         lines = screen_lines(look)
         if self._overlay is not None:
             lines = self._overlaid(look)
-        self._terminal.draw(lines, f"({needed}) harness top" if needed else "harness top")
+        self._terminal.draw(lines, f"({needed_count}) harness top" if needed_count else "harness top")
 
     def _overlaid(self, look: Look) -> list[ScreenLine]:
         assert self._overlay is not None, "it is shown"
         room = look.height - 1
         self._overlay_at = max(0, min(self._overlay_at, len(self._overlay) - room))
-        shown = self._overlay[self._overlay_at : self._overlay_at + room]
+        shown_lines = self._overlay[self._overlay_at : self._overlay_at + room]
         if self._overlay_at + room >= len(self._overlay):
             self._shown_in_full = self._viewed or self._shown_in_full
-        shown = shown + [[("", "")]] * (room - len(shown))
+        shown_lines = shown_lines + [[("", "")]] * (room - len(shown_lines))
         words = "j k space b scroll   any other key closes this"
-        return [*shown, [("dim", cut(words, look.width))]]
+        return [*shown_lines, [("dim", cut(words, look.width))]]
 
     def _say(self, text: str) -> None:
         self._message, self._message_s = single_line(text), time.monotonic()
@@ -378,12 +378,12 @@ class TopScreen:
         if reply is not None:
             self._send(row, command_of(ask, reply), answer_words(ask, reply).capitalize())
 
-    def _send(self, row: InboxRow, command: Command, done: str) -> None:
+    def _send(self, row: InboxRow, command: Command, done_text: str) -> None:
         self._say(f"{row.title}: …")
         self._draw()
         try:
             self._inbox.send(row.id, command)
-            self._say(f"{row.title}: {done}")
+            self._say(f"{row.title}: {done_text}")
         except HarnessError as error:
             self._say(error.words)
 
