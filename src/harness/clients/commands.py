@@ -162,14 +162,14 @@ class BadCommands(ValueError):
 def read(text: str | bytes) -> list[Command]:
     """The commands of one message, all or none. Raises BadCommands."""
     try:
-        found = _decoder.decode(text).commands
+        batch = _decoder.decode(text).commands
     except RecursionError as error:
         raise BadCommands("the message is nested too deeply", is_hostile=True) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadCommands(f"not a message of commands: {error}") from error
-    if len(found) > MOST_AT_ONCE:
+    if len(batch) > MOST_AT_ONCE:
         raise BadCommands(f"at most {MOST_AT_ONCE} commands in one message")
-    return found
+    return batch
 
 
 _decoder = msgspec.json.Decoder(Commands)

@@ -45,17 +45,17 @@ def spellings() -> list[str]:
 
 def help_text() -> str:
     """Each view once, under its best name."""
-    shown = sorted(BEST_NAMES.get(name, name) for name in names())
-    return f"{', '.join(shown)} (default: pretty on a terminal, else ndjson)"
+    names_shown = sorted(BEST_NAMES.get(name, name) for name in names())
+    return f"{', '.join(names_shown)} (default: pretty on a terminal, else ndjson)"
 
 
 def find(text: str) -> str:
     """The view of that name or alias. Raises UnknownView."""
-    wanted = text.strip().lower().replace("_", "-")
-    wanted = ALIASES.get(wanted, wanted)
-    if wanted not in names():
+    name = text.strip().lower().replace("_", "-")
+    name = ALIASES.get(name, name)
+    if name not in names():
         raise UnknownView(f"unknown output format: {text}", hint=f"expected one of: {', '.join(spellings())}")
-    return wanted
+    return name
 
 
 def choose(text: str, *, is_terminal: bool) -> str:

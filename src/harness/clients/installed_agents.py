@@ -70,7 +70,7 @@ def look_for(agent: Agent) -> AgentInstallation:
 
 def installed() -> list[AgentInstallation]:
     """The agents whose programs are there; what is part of Harness does not count."""
-    return [found for found in everything() if found.path]
+    return [installation for installation in everything() if installation.path]
 
 
 def everything() -> list[AgentInstallation]:
@@ -91,7 +91,7 @@ def is_part_of_harness(agent: Agent) -> bool:
 
 def installable() -> list[AgentInstallation]:
     """The agents that can be installed."""
-    return [found for found in everything() if found.agent.binaries]
+    return [installation for installation in everything() if installation.agent.binaries]
 
 
 def player() -> Agent | None:
@@ -109,9 +109,9 @@ def capabilities(agent: Agent) -> dict[str, bool]:
     """What the installed version takes; one that is not installed counts as new."""
     version = parse_version(installed_version(agent))
     return {
-        shown: name in agent.supports
+        title: name in agent.supports
         and (not version or name not in agent.since or version >= agent.since[name])
-        for shown, name in CAPABILITIES.items()
+        for title, name in CAPABILITIES.items()
     }
 
 
@@ -119,9 +119,9 @@ def two_way(agent: Agent) -> list[str]:
     """What can be done with the installed version while it runs; empty: it can only be watched and stopped."""
     if agent.name == OWN_AGENT:
         return sorted(_OWN_TWO_WAY)
-    held = installed_two_way(agent)
+    two_way_part = installed_two_way(agent)
     # Modes are those of a session: no run asks a program for its own.
-    return sorted(held.capabilities - {"mode"}) if held is not None else []
+    return sorted(two_way_part.capabilities - {"mode"}) if two_way_part is not None else []
 
 
 def permission_modes(agent: Agent) -> dict[str, str]:
@@ -135,14 +135,16 @@ def permission_modes(agent: Agent) -> dict[str, str]:
     return {mode: "" if refusal is None else refusal.message for mode, refusal in refusals.items()}
 
 
-def diagnostics(found: AgentInstallation) -> dict[str, Any]:
+def diagnostics(installation: AgentInstallation) -> dict[str, Any]:
     """Never the value of a key, only whether there is one."""
-    by, why = sandbox_of(found.agent)
-    can_confine = found.agent.work is None or "sandbox" in found.agent.supports
+    by, why = sandbox_of(installation.agent)
+    can_confine = installation.agent.work is None or "sandbox" in installation.agent.supports
     return {
-        "binary_path": found.path or None,
-        "candidates": list(found.agent.binaries),
-        "env": {name: "set" if os.environ.get(name) else "not set" for name in found.agent.key_variables},
+        "binary_path": installation.path or None,
+        "candidates": list(installation.agent.binaries),
+        "env": {
+            name: "set" if os.environ.get(name) else "not set" for name in installation.agent.key_variables
+        },
         **({"sandbox": by or why} if can_confine else {}),
     }
 

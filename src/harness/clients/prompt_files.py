@@ -27,7 +27,7 @@ def attached_files(paths: Sequence[str]) -> tuple[Attached, ...]:
 
 
 def as_attachments(files: Sequence[Attached]) -> tuple[Attachment, ...]:
-    return tuple(Attachment(one.media_type, one.data, one.name) for one in files)
+    return tuple(Attachment(file.media_type, file.data, file.name) for file in files)
 
 
 def mentioned_files(text: str, cwd: str) -> tuple[Attached, ...]:
@@ -37,8 +37,8 @@ def mentioned_files(text: str, cwd: str) -> tuple[Attached, ...]:
     """
     root = os.path.realpath(cwd)
     names = [name for match in _MENTION.finditer(text) for name in [_name_of(match, root)] if name]
-    found = (_mentioned(root, name) for name in list(dict.fromkeys(names))[:MOST_MENTIONED])
-    return tuple(one for one in found if one is not None)
+    files = (_mentioned(root, name) for name in list(dict.fromkeys(names))[:MOST_MENTIONED])
+    return tuple(file for file in files if file is not None)
 
 
 def _attached(path: str) -> Attached:

@@ -168,14 +168,14 @@ def proof_of(token: str, challenge: str, url: str) -> str:
 
 def address_of(url: str) -> str:
     """The one that was given, else that of this machine's server. Raises UsageError."""
-    found = url or _read(_address_path())
-    if not found:
+    address = url or _read(_address_path())
+    if not address:
         raise UsageError(
             "no server was started on this machine", hint="`harness serve` starts one; or give --url"
         )
-    if not found.startswith(("http://", "https://")):
-        raise UsageError(f"not the address of a server: {found!r}", hint="write http://127.0.0.1:4780")
-    return found.rstrip("/")
+    if not address.startswith(("http://", "https://")):
+        raise UsageError(f"not the address of a server: {address!r}", hint="write http://127.0.0.1:4780")
+    return address.rstrip("/")
 
 
 def token_of(path: str) -> str:
@@ -251,7 +251,7 @@ class ServerCalls:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         try:
             with opened(self.url, path, headers, body, _REQUEST_TIMEOUT_S) as answer:
-                found = json.load(answer)
+                reply = json.load(answer)
         except HTTPError as error:
             raise _refused(error) from error
         except (URLError, OSError) as error:
@@ -259,10 +259,10 @@ class ServerCalls:
                 f"no server answers at {self.url}: {_reason_of(error)}", hint="`harness serve` starts one"
             ) from error
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            reply = None
+        if not isinstance(reply, dict):
             raise _not_ours(self.url)
-        return found
+        return reply
 
 
 def is_answer(error: HarnessError) -> bool:

@@ -85,7 +85,7 @@ def collector_of(url: str, environ: Mapping[str, str]) -> Collector:
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         is_address = False
-    if not is_address or any(one.isspace() or not one.isprintable() for one in url):
+    if not is_address or any(letter.isspace() or not letter.isprintable() for letter in url):
         raise UsageError(
             f"this is not an address of a collector: {url[:100]!r}", hint="such as http://127.0.0.1:4318"
         )
@@ -106,9 +106,9 @@ def collector_of(url: str, environ: Mapping[str, str]) -> Collector:
 
 
 def _pairs(environ: Mapping[str, str], variable: str) -> dict[str, str]:
-    given = (one.partition("=") for one in environ.get(variable, "").split(","))
+    pairs = (pair.partition("=") for pair in environ.get(variable, "").split(","))
     return {
-        unquote(name.strip()): unquote(value.strip()) for name, mark, value in given if mark and name.strip()
+        unquote(name.strip()): unquote(value.strip()) for name, mark, value in pairs if mark and name.strip()
     }
 
 
@@ -142,8 +142,8 @@ class LogExport:
     def __init__(
         self, collector: Collector, warn: Callable[[str], object], *, content: bool = False, parent: str = ""
     ) -> None:
-        known = _PARENT.fullmatch(parent)
-        self._trace, self._parent = (known["trace"], known["span"]) if known else ("", "")
+        match = _PARENT.fullmatch(parent)
+        self._trace, self._parent = (match["trace"], match["span"]) if match else ("", "")
         self._has_content = content
         self._sender = SpanSender(collector, warn)
         self._woken: dict[int, _FollowedLog] = {}
@@ -328,11 +328,11 @@ class SpanSender:
                 response.read(65_536)
         except urllib.error.HTTPError as error:
             with error:
-                wanted = error.headers.get("Retry-After", "") if error.headers else ""
+                delay = error.headers.get("Retry-After", "") if error.headers else ""
             if url != self._collector.url and error.code in _NO_METRICS:
                 self._metrics = None
                 return True, "", 0.0
-            pause_s = float(wanted) if wanted.isdecimal() else 0.0
+            pause_s = float(delay) if delay.isdecimal() else 0.0
             return error.code not in _BUSY, f"the collector answers {error.code}", pause_s
         except http.client.HTTPException as error:
             return False, f"the collector does not speak HTTP: {type(error).__name__}", 0.0

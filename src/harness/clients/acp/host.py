@@ -89,12 +89,12 @@ class AcpHost:
 
     async def fork(self, session_id: str, cwd: str) -> str:
         """A new conversation with the history of another one. Raises HarnessError."""
-        opened = await self.open(session_id)
-        if opened.stored is not None:
+        session = await self.open(session_id)
+        if session.stored is not None:
             raise RpcError(
                 INVALID_PARAMETERS, "a session in the history of an agent is continued, not forked"
             )
-        return self.opened(await self.backend.create(Setup(continues=opened.log_id, cwd=cwd)))
+        return self.opened(await self.backend.create(Setup(continues=session.log_id, cwd=cwd)))
 
     async def open(self, session_id: str) -> OpenedSession:
         """Raises RpcError for a session that does not exist."""
@@ -118,17 +118,19 @@ class AcpHost:
 
         assert isinstance(self.store, FileStore), "histories are beside files"
         try:
-            found = find_session(self.store, session_id)
+            session = find_session(self.store, session_id)
         except UnknownSession as error:
             raise RpcError(NO_SESSION, error.words, {"sessionId": session_id}) from error
-        if found.log_id:
-            return OpenedSession(found.log_id, self.store.metadata(found.log_id))
-        metadata = Metadata(session_id=session_id, agent_name=found.agent, cwd=found.cwd, name=found.title)
-        return OpenedSession("", metadata, found)
+        if session.log_id:
+            return OpenedSession(session.log_id, self.store.metadata(session.log_id))
+        metadata = Metadata(
+            session_id=session_id, agent_name=session.agent, cwd=session.cwd, name=session.title
+        )
+        return OpenedSession("", metadata, session)
 
-    async def revive(self, opened: OpenedSession) -> None:
+    async def revive(self, session: OpenedSession) -> None:
         """Load a conversation in which a process died: what it asked can be answered then, or is said to be lost."""
-        log_id, about = opened.log_id, opened.metadata
+        log_id, about = session.log_id, session.metadata
         if not log_id or about.kind != "thread" or not about.activity or self.backend.hub(log_id) is not None:
             return
         if not await asyncio.to_thread(self.store.is_live, log_id):
@@ -143,27 +145,27 @@ class AcpHost:
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + seconds
-        programs = [one for one in self._sockets if self.store.metadata(one).agent_name != OWN_AGENT]
-        asking = [one for one in programs if self.backend.status(one).is_waiting]
+        programs = [log_id for log_id in self._sockets if self.store.metadata(log_id).agent_name != OWN_AGENT]
+        asking = [log_id for log_id in programs if self.backend.status(log_id).is_waiting]
         while loop.time() < until_s:
-            states = [self.backend.status(one) for one in asking]
+            states = [self.backend.status(log_id) for log_id in asking]
             if not any(state.is_waiting or state.is_running for state in states):
                 return
             await asyncio.sleep(_LOOK_S)
 
-    async def continued(self, opened: OpenedSession, cwd: str) -> str:
+    async def continued(self, session: OpenedSession, cwd: str) -> str:
         """The id of the conversation in which prompts for a session are answered. Raises HarnessError."""
-        if opened.stored is not None:
+        if session.stored is not None:
             setup = Setup(
-                agent=opened.stored.agent,
-                agent_session=opened.stored.session_id,
-                cwd=opened.stored.cwd or cwd,
+                agent=session.stored.agent,
+                agent_session=session.stored.session_id,
+                cwd=session.stored.cwd or cwd,
             )
             return self.opened(await self.backend.create(setup))
-        if opened.metadata.kind != "thread":
-            setup = Setup(continues=opened.log_id, cwd=opened.metadata.cwd or cwd)
+        if session.metadata.kind != "thread":
+            setup = Setup(continues=session.log_id, cwd=session.metadata.cwd or cwd)
             return self.opened(await self.backend.create(setup))
-        return opened.log_id
+        return session.log_id
 
     def opened(self, log_id: str) -> str:
         """A conversation of this process can be answered by other programs."""
@@ -184,11 +186,11 @@ class AcpHost:
         if self.backend.hub(log_id) is not None:
             self.opened(log_id)
 
-    def setup(self, opened: OpenedSession) -> Setup:
-        if opened.stored is None and opened.log_id:
-            stored = setup_of(self.store.metadata(opened.log_id))
-            return stored if stored.agent else replace(stored, agent=self.default.agent)
-        return replace(self.default, agent=opened.metadata.agent_name or self.default.agent)
+    def setup(self, session: OpenedSession) -> Setup:
+        if session.stored is None and session.log_id:
+            settings = setup_of(self.store.metadata(session.log_id))
+            return settings if settings.agent else replace(settings, agent=self.default.agent)
+        return replace(self.default, agent=session.metadata.agent_name or self.default.agent)
 
     async def forget(self, log_id: str) -> None:
         """Unload it: another process may open it."""
@@ -198,31 +200,31 @@ class AcpHost:
 
     async def delete(self, session_id: str) -> None:
         """Raises HarnessError, RpcError."""
-        opened = await self.open(session_id)
-        if opened.stored is not None:
+        session = await self.open(session_id)
+        if session.stored is not None:
             raise RpcError(
                 INVALID_PARAMETERS,
-                f"this session is in the history of {opened.stored.agent}, where Harness changes nothing",
+                f"this session is in the history of {session.stored.agent}, where Harness changes nothing",
             )
-        await self.forget(opened.log_id)
-        await asyncio.to_thread(self.store.delete, opened.log_id)
+        await self.forget(session.log_id)
+        await asyncio.to_thread(self.store.delete, session.log_id)
 
     async def rows(self, cwd: str, start: int) -> tuple[list[dict[str, Any]], int | None]:
         """A page of all sessions, the last changed first, and where the next one begins."""
-        found = await self._loop.run_in_executor(self._lister, self._listed, cwd, start + PAGE + 1)
-        page = found[start : start + PAGE]
-        return page, start + PAGE if len(found) > start + PAGE else None
+        session_rows = await self._loop.run_in_executor(self._lister, self._listed, cwd, start + PAGE + 1)
+        page = session_rows[start : start + PAGE]
+        return page, start + PAGE if len(session_rows) > start + PAGE else None
 
     def _listed(self, cwd: str, most: int) -> list[dict[str, Any]]:
-        found = [
-            (one.updated_ms, _row(one.session_id, one))
-            for one in self.store.find(Query(limit=_MOST_LISTED))
-            if one.cwd and (not cwd or one.cwd == cwd)
+        rows = [
+            (session.updated_ms, _row(session.session_id, session))
+            for session in self.store.find(Query(limit=_MOST_LISTED))
+            if session.cwd and (not cwd or session.cwd == cwd)
         ]
         if self.has_histories:
-            found += self._stored_rows(cwd, most)
-        found.sort(key=lambda one: -one[0])
-        return [row for _changed_ms, row in found]
+            rows += self._stored_rows(cwd, most)
+        rows.sort(key=lambda session: -session[0])
+        return [row for _changed_ms, row in rows]
 
     def _stored_rows(self, cwd: str, most: int) -> Iterator[tuple[int, dict[str, Any]]]:
         from harness.clients.sessions.filters import SessionChoice
@@ -234,8 +236,8 @@ class AcpHost:
         else:
             self._histories.refresh()
         choice = SessionChoice(project=cwd)
-        listed = self._histories.listed(choice, self.store, min(most, _MOST_LISTED), lambda _words: None)
-        for metadata in listed.sessions:
+        listing = self._histories.listed(choice, self.store, min(most, _MOST_LISTED), lambda _words: None)
+        for metadata in listing.sessions:
             if metadata.cwd.startswith("/"):
                 name = f"{metadata.agent_name}:{metadata.agent_session_id}"
                 yield metadata.updated_ms, _row(name, metadata)

@@ -48,13 +48,13 @@ class EditorQuestion(NamedTuple):
             return AnswerCommand(relay_id=relay.id, answer=answer)
         outcome = result.get("outcome")
         outcome = outcome if isinstance(outcome, dict) else {}
-        chosen = outcome.get("optionId") if outcome.get("outcome") == "selected" else None
+        option_id = outcome.get("optionId") if outcome.get("outcome") == "selected" else None
         if outcome.get("outcome") == "cancelled":
             return None  # the client has stopped the turn, or closed the dialogue: it stays open for others
-        choice = next((one for one in relay.choices or () if one.id == chosen), None)
+        choice = next((one for one in relay.choices or () if one.id == option_id), None)
         if choice is not None and choice.kind != "reject-once":
             return Approve(relay_id=relay.id, option_id=choice.id, always=choice.kind == "allow-always")
-        if choice is None and chosen == "allow" and not relay.choices:
+        if choice is None and option_id == "allow" and not relay.choices:
             return Approve(relay_id=relay.id)
         return Deny(relay_id=relay.id)
 
@@ -68,7 +68,7 @@ def question_of(relay: Relay, row: str, version: int, capabilities: Mapping[str,
     forms = capabilities.get("elicitation")
     if isinstance(forms, dict) and forms.get("form") is not None:
         return _form(relay, row)
-    choices = "".join(f"\n- {one}" for one in relay.options or ())
+    choices = "".join(f"\n- {option}" for option in relay.options or ())
     words = (
         f"{relay.question or 'The agent waits for an answer.'}{choices}\n\n(Your next message is the answer.)"
     )
@@ -79,7 +79,8 @@ def question_of(relay: Relay, row: str, version: int, capabilities: Mapping[str,
 
 def _permission(relay: Relay, row: str, version: int) -> EditorQuestion:
     choices = [
-        {"optionId": one.id, "name": one.label, "kind": _KINDS[one.kind]} for one in relay.choices or ()
+        {"optionId": choice.id, "name": choice.label, "kind": _KINDS[choice.kind]}
+        for choice in relay.choices or ()
     ]
     choices = choices or list(_PLAN if relay.kind == "plan" else _NO_CHOICES)
     title = relay.question or relay.tool_name or "tool"

@@ -73,10 +73,10 @@ class LineOutput:
             data = memoryview(b"".join(lines))
             try:
                 while data:
-                    written = os.write(self._file, data)
-                    data = data[written:]
+                    count = os.write(self._file, data)
+                    data = data[count:]
                     with self._has_more:
-                        self._size -= written
+                        self._size -= count
                     self._tell_room()
             except OSError:  # the client is gone
                 with self._has_more:

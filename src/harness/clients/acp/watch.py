@@ -72,7 +72,7 @@ class SessionWatch:
         self._task: asyncio.Task[None] | None = None
         self._own_prompts: list[str] = []
         """Prompts of this client, which it shows by itself."""
-        self._asked: set[str] = set()
+        self._asked_ids: set[str] = set()
         self.turn: PromptTurn | None = None
         self.is_stopping = False
         """Whether the client wants the turn to be stopped."""
@@ -153,7 +153,7 @@ class SessionWatch:
     def _take(self, event: Event) -> None:
         updates = self._fold.feed(event)
         if isinstance(event, Message) and event.role == "user" and self._is_own(event):
-            updates = [one for one in updates if one["sessionUpdate"] != "user_message_chunk"]
+            updates = [update for update in updates if update["sessionUpdate"] != "user_message_chunk"]
         self._tell(updates)
         turn = self.turn
         if turn is not None and not turn.run_id and self._fold.is_top(event):
@@ -163,8 +163,8 @@ class SessionWatch:
         is_open = self._fold.open_questions
         if isinstance(event, Relay) and event.id in is_open:
             self._ask(event)
-        for relay_id in [one for one in self._asked if one not in is_open]:
-            self._asked.discard(relay_id)
+        for relay_id in [update for update in self._asked_ids if update not in is_open]:
+            self._asked_ids.discard(relay_id)
             self._listener.withdraw(relay_id)
         if isinstance(event, Result) and turn is not None and event.run_id == turn.run_id:
             turn.end(event)
@@ -200,7 +200,7 @@ class SessionWatch:
         return status.is_running or status.is_waiting or not status.can_submit
 
     def _ask(self, relay: Relay) -> None:
-        self._asked.add(relay.id)
+        self._asked_ids.add(relay.id)
         self._listener.ask(relay)
 
     def _tell(self, updates: Iterable[dict[str, Any]]) -> None:

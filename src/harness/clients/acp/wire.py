@@ -73,8 +73,8 @@ def id_of_part(start: bytes, end: bytes) -> str | int | None:
                 return value if isinstance(value, str | int) and not isinstance(value, bool) else None
     except (ValueError, RecursionError):  # the beginning ends here
         pass
-    found = _LAST_FIELDS.search(end.decode("utf-8", "replace"))
-    value = json.loads(found["id"]) if found else None
+    match = _LAST_FIELDS.search(end.decode("utf-8", "replace"))
+    value = json.loads(match["id"]) if match else None
     return value if isinstance(value, str | int) else None
 
 
@@ -99,7 +99,7 @@ def prompt_of(blocks: Any) -> EditorPrompt:
         if not isinstance(block, dict):
             raise RpcError(INVALID_PARAMETERS, "a content block must be an object")
         _add_block(block, texts, files)
-    text = "\n\n".join(one for one in texts if one)
+    text = "\n\n".join(part for part in texts if part)
     if len(text) > LONGEST_PROMPT:
         raise RpcError(
             INVALID_PARAMETERS,

@@ -87,48 +87,48 @@ class Repository:
         names = ["HEAD@{upstream}", *_BASES] if branch in ("main", "master") else [*_BASES, "HEAD@{upstream}"]
         for name in names if head else ():
             with suppress(GitFailed):
-                shown = self._text("rev-parse", "--abbrev-ref", name)
-                if shown and shown != branch:
-                    return shown, self._text("merge-base", "HEAD", name)
+                branch_name = self._text("rev-parse", "--abbrev-ref", name)
+                if branch_name and branch_name != branch:
+                    return branch_name, self._text("merge-base", "HEAD", name)
         return "", ""
 
     def changed(self, commit: str) -> dict[str, CommittedFile | None]:
         """Files that differ from a commit (empty: from nothing), and how they are in it; None: not there."""
         index = self._index()
-        found: dict[str, CommittedFile | None] = {}
+        files: dict[str, CommittedFile | None] = {}
         if commit:
-            listed = self._calls.ask("diff-index", "--cached", "-r", "-z", "--no-renames", commit)
-            found |= dict(_raw_entries(listed))
+            listing = self._calls.ask("diff-index", "--cached", "-r", "-z", "--no-renames", commit)
+            files |= dict(_raw_entries(listing))
         else:
-            found |= dict.fromkeys(index)
+            files |= dict.fromkeys(index)
         for name in self._modified(index):
-            found.setdefault(name, CommittedFile(index[name].mode, index[name].blob) if commit else None)
+            files.setdefault(name, CommittedFile(index[name].mode, index[name].blob) if commit else None)
         others = self._calls.ask("ls-files", "-z", "--others", "--exclude-standard")
-        found |= {name: None for name in _names(others) if name not in found}
-        return dict([*found.items()][:_MOST_CHANGED])
+        files |= {name: None for name in _names(others) if name not in files}
+        return dict([*files.items()][:_MOST_CHANGED])
 
     def head_time_s(self) -> int:
         """When the last commit was made; 0 before the first."""
         text = self._text("cat-file", "commit", head) if (head := self.head()) else ""
-        found = _COMMITTER.search(text)
-        return int(found[1]) if found is not None else 0
+        match = _COMMITTER.search(text)
+        return int(match[1]) if match is not None else 0
 
     def differing(self, names: Iterable[str]) -> list[str]:
         """Those of these files that are not as in the last commit."""
-        wanted = list(names)
-        committed, folder = self._entries(self.head(), wanted), RunFolder(self.top)
-        return [name for name in wanted if not _is_as(committed.get(name), folder, name)]
+        paths = list(names)
+        committed, folder = self._entries(self.head(), paths), RunFolder(self.top)
+        return [name for name in paths if not _is_as(committed.get(name), folder, name)]
 
     def blobs(self, commit: str, names: Iterable[str]) -> dict[str, bytes]:
         """The content of files in a commit; those that it has not, or that are no files, are left out."""
-        wanted = [name for name in names if "\n" not in name]
-        if not commit or not wanted:
+        paths = [name for name in names if "\n" not in name]
+        if not commit or not paths:
             return {}
-        asked = b"".join(os.fsencode(f"{commit}:{name}\n") for name in wanted)
-        answer = self._calls.ask("cat-file", "--batch", stdin=asked)
-        found: dict[str, bytes] = {}
+        queries = b"".join(os.fsencode(f"{commit}:{name}\n") for name in paths)
+        answer = self._calls.ask("cat-file", "--batch", stdin=queries)
+        contents: dict[str, bytes] = {}
         at = 0
-        for name in wanted:
+        for name in paths:
             end = answer.index(b"\n", at)
             words = answer[at:end].split(b" ")
             at = end + 1
@@ -136,9 +136,9 @@ class Repository:
                 continue
             size = int(words[-1])
             if words[-2] == b"blob":
-                found[name] = answer[at : at + size]
+                contents[name] = answer[at : at + size]
             at += size + 1
-        return found
+        return contents
 
     def has_hooks(self) -> bool:
         """Whether a commit made with git would run some."""
@@ -169,29 +169,31 @@ class Repository:
         if head and tree == self._text("rev-parse", f"{head}^{{tree}}"):
             raise UsageError("there is nothing to commit: the files are as in the last commit")
         parents = ("-p", head) if head else ()
-        made = self._text("commit-tree", tree, *parents, stdin=message.encode("utf-8", "replace"))
+        commit_id = self._text("commit-tree", tree, *parents, stdin=message.encode("utf-8", "replace"))
         staged = self._staged(head, contents)
-        self._calls.ask("update-ref", "-m", f"commit: {message[:60]}", "HEAD", made, head or "0" * len(made))
+        self._calls.ask(
+            "update-ref", "-m", f"commit: {message[:60]}", "HEAD", commit_id, head or "0" * len(commit_id)
+        )
         rest = b"".join(record for name, record in records.items() if name not in staged)
         if rest:
             self._calls.ask("update-index", "-z", "--index-info", stdin=rest)
-        return made
+        return commit_id
 
     def _records(
         self, contents: Mapping[str, bytes | None], before: Mapping[str, CommittedFile]
     ) -> dict[str, bytes]:
         """What `update-index` reads, for each file."""
-        found: dict[str, bytes] = {}
+        records: dict[str, bytes] = {}
         for name, data in contents.items():
             old = before.get(name)
             if data is None:
-                found[name] = os.fsencode(f"0 {'0' * 40}\t{name}\0")
+                records[name] = os.fsencode(f"0 {'0' * 40}\t{name}\0")
                 continue
             has_line_feeds = old is not None and b"\r\n" in data and b"\r\n" not in self._blob(old.blob)
-            stored = data.replace(b"\r\n", b"\n") if has_line_feeds else data  # as git does by its settings
-            blob = self._text("hash-object", "-w", "--no-filters", "--stdin", stdin=stored)
-            found[name] = os.fsencode(f"{self._mode(name, old)} {blob}\t{name}\0")
-        return found
+            content = data.replace(b"\r\n", b"\n") if has_line_feeds else data  # as git does by its settings
+            blob = self._text("hash-object", "-w", "--no-filters", "--stdin", stdin=content)
+            records[name] = os.fsencode(f"{self._mode(name, old)} {blob}\t{name}\0")
+        return records
 
     def _blob(self, blob: str) -> bytes:
         return self._calls.ask("cat-file", "blob", blob)
@@ -203,8 +205,8 @@ class Repository:
 
     def _refuse_filters(self, names: Iterable[str]) -> None:
         """A file that git would filter (as Git LFS does) is not what is to be committed."""
-        asked = b"".join(os.fsencode(f"{name}\0") for name in names)
-        answer = self._calls.ask("check-attr", "-z", "--stdin", "filter", stdin=asked).split(b"\0")
+        queries = b"".join(os.fsencode(f"{name}\0") for name in names)
+        answer = self._calls.ask("check-attr", "-z", "--stdin", "filter", stdin=queries).split(b"\0")
         for name, _attribute, value in zip(answer[::3], answer[1::3], answer[2::3], strict=False):
             if value not in (b"unspecified", b"unset"):
                 raise UsageError(
@@ -213,16 +215,16 @@ class Repository:
                 )
 
     def _entries(self, commit: str, names: Iterable[str]) -> dict[str, CommittedFile]:
-        wanted = [*names]
-        if not commit or not wanted:
+        paths = [*names]
+        if not commit or not paths:
             return {}
-        listed = self._calls.ask("ls-tree", "-z", commit, "--", *wanted).split(b"\0")
-        found: dict[str, CommittedFile] = {}
-        for line in filter(None, listed):
+        listing = self._calls.ask("ls-tree", "-z", commit, "--", *paths).split(b"\0")
+        files: dict[str, CommittedFile] = {}
+        for line in filter(None, listing):
             head, name = line.split(b"\t", 1)
             mode, _kind, blob = head.decode().split(" ")
-            found[os.fsdecode(name)] = CommittedFile(mode, blob)
-        return found
+            files[os.fsdecode(name)] = CommittedFile(mode, blob)
+        return files
 
     def _staged(self, head: str, names: Iterable[str]) -> set[str]:
         """Those of which the user has staged something."""
@@ -238,7 +240,7 @@ class Repository:
 
     def _index(self) -> dict[str, IndexEntry]:
         answer = self._calls.ask("ls-files", "--stage", "-z", "--debug")
-        found: dict[str, IndexEntry] = {}
+        entries: dict[str, IndexEntry] = {}
         at = 0
         while at < len(answer):
             end = answer.index(b"\0", at)
@@ -248,9 +250,9 @@ class Repository:
             if match is None:
                 raise GitFailed("git ls-files: its output is not understood")
             modified = int(match[1]), int(match[2])
-            found[os.fsdecode(name)] = IndexEntry(mode, blob, modified, int(match[3]))
+            entries[os.fsdecode(name)] = IndexEntry(mode, blob, modified, int(match[3]))
             at = match.end()
-        return found
+        return entries
 
     def _modified(self, index: Mapping[str, IndexEntry]) -> Iterator[str]:
         """Files of the index that are not so in the working tree."""
@@ -289,13 +291,13 @@ def _is_blob(data: bytes | None, blob: str) -> bool:
     return any(make(b"blob %d\0" % len(each) + each).hexdigest() == blob for each in spellings)
 
 
-def _raw_entries(listed: bytes) -> Iterator[tuple[str, CommittedFile | None]]:
+def _raw_entries(listing: bytes) -> Iterator[tuple[str, CommittedFile | None]]:
     """Name and old side of each line of a raw diff."""
-    parts = listed.split(b"\0")
+    parts = listing.split(b"\0")
     for head, name in zip(parts[::2], parts[1::2], strict=False):
         mode, _new_mode, blob, _new_blob, letter = head.decode().removeprefix(":").split(" ")
         yield os.fsdecode(name), None if letter == "A" else CommittedFile(mode, blob)
 
 
-def _names(listed: bytes) -> Iterator[str]:
-    return (os.fsdecode(name) for name in listed.split(b"\0") if name)
+def _names(listing: bytes) -> Iterator[str]:
+    return (os.fsdecode(name) for name in listing.split(b"\0") if name)

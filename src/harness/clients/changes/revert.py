@@ -58,23 +58,23 @@ def revert(
     dry_run: bool,
 ) -> RevertAnswer:
     """`expect`: path → digest of the file as it was shown. Raises UsageError, and Stale if a file has changed."""
-    wanted = [file for file in review.files(scope) if not paths or file.named in paths]
-    missing = set(paths) - {file.named for file in wanted}
-    if missing or not wanted:
+    files = [file for file in review.files(scope) if not paths or file.named in paths]
+    missing = set(paths) - {file.named for file in files}
+    if missing or not files:
         raise UsageError(f"not changed in this scope: {', '.join(sorted(missing)) or 'nothing was'}"[:500])
-    plans = [_plan(review, file) for file in wanted]
+    plans = [_plan(review, file) for file in files]
     if dry_run:
         return RevertAnswer(files=plans)
     for plan in plans:
         if expect.get(plan.path) != plan.digest:
             raise Stale(f"{plan.path} is not as it was shown; nothing was changed", hint="look again")
     if not paths:  # of a whole turn, what is possible
-        wanted = [file for file, plan in zip(wanted, plans, strict=True) if plan.action != "refuse"]
+        files = [file for file, plan in zip(files, plans, strict=True) if plan.action != "refuse"]
     refused = [plan for plan in plans if plan.action == "refuse"]
-    if not wanted or (paths and refused):
+    if not files or (paths and refused):
         raise UsageError(f"{refused[0].path}: {refused[0].reason}; nothing was changed")
     assert review.folder is not None  # without it each file is refused
-    return RevertAnswer(files=plans, undo_id=_carry_out(review.folder, log_id, wanted))
+    return RevertAnswer(files=plans, undo_id=_carry_out(review.folder, log_id, files))
 
 
 def undo(folder: RunFolder, log_id: str, undo_id: str) -> list[str]:
@@ -118,18 +118,19 @@ def _plan(review: Review, file: Reviewed) -> RevertedFile:
 def _changed_lines(old: Text, new: Text) -> int:
     before, after = (lines_of(text) if isinstance(text, str) else [] for text in (old, new))
     return sum(
-        max(one.old_end - one.old_start, one.new_end - one.new_start) for one in regions(before, after)
+        max(region.old_end - region.old_start, region.new_end - region.new_start)
+        for region in regions(before, after)
     )
 
 
 def _kept(file: Reviewed) -> list[KeptLines]:
     """The lines of the present file that differ from what the agent left."""
-    left, present = file.left, file.now.text
-    if not isinstance(left, str) or not isinstance(present, str):
+    text_left, present = file.left, file.now.text
+    if not isinstance(text_left, str) or not isinstance(present, str):
         return []
     return [
         KeptLines(first=region.new_start + 1, last=max(region.new_end, region.new_start + 1))
-        for region in regions(lines_of(left), lines_of(present))
+        for region in regions(lines_of(text_left), lines_of(present))
     ]
 
 
@@ -230,7 +231,10 @@ def commit(
         if name.startswith("..") or name.split(os.sep)[0].casefold() == ".git":
             raise UsageError(f"{path[:200]} is not in the repository; nothing was committed")
         contents[name] = now.data
-    made = repository.commit(contents, f"{message}\n", expect_head)
+    commit_id = repository.commit(contents, f"{message}\n", expect_head)
     return CommitAnswer(
-        commit=made, branch=repository.branch(), files=len(contents), hooks_skipped=repository.has_hooks()
+        commit=commit_id,
+        branch=repository.branch(),
+        files=len(contents),
+        hooks_skipped=repository.has_hooks(),
     )

@@ -214,10 +214,10 @@ class Review:
         )
 
     def file(self, scope: str, path: str) -> Reviewed:
-        found = next((file for file in self.files(scope, path) if file.named == path), None)
-        if found is None:
+        match = next((file for file in self.files(scope, path) if file.named == path), None)
+        if match is None:
             raise UsageError(f"{path[:200]} was not changed in this scope")
-        return found
+        return match
 
     def files(self, scope: str, path: str = "") -> list[Reviewed]:
         """Those of a scope; with `path` at least that one. Raises UsageError, GitFailed."""
@@ -226,17 +226,17 @@ class Review:
         if scope != CONVERSATION and scope.removeprefix(TURN) not in self.history.turns:
             raise UsageError(f"there is no such scope: {scope[:80]}", hint="see docs/protocol.md")
         turn = "" if scope == CONVERSATION else scope.removeprefix(TURN)
-        chosen = [
+        chosen_files = [
             file
             for file in self._files.values()
             if (not turn or turn in file.turns) and (not path or self._named(file.path) == path)
         ]
-        committed = self._committed(chosen)
-        return [self._of_log(file, turn, committed.get(file.path)) for file in chosen]
+        committed = self._committed(chosen_files)
+        return [self._of_log(file, turn, committed.get(file.path)) for file in chosen_files]
 
     def summary(self, file: Reviewed) -> FileSummary:
         added, removed, is_complete = _counts(file)
-        shown = file.after if isinstance(file.after, str) else file.before
+        text = file.after if isinstance(file.after, str) else file.before
         can_revert, why_not = self._can_revert(file)
         changed_ms, changed_by = self._also_changed(file)
         return FileSummary(
@@ -249,7 +249,7 @@ class Review:
             turns=list(dict.fromkeys(edit.turn for edit in file.edits)),
             source="git" if file.source == "git" else "log",
             has_before=file.before is not None,
-            is_generated=is_generated(file.named, shown if isinstance(shown, str) else ""),
+            is_generated=is_generated(file.named, text if isinstance(text, str) else ""),
             is_binary=file.now.is_binary
             or (file.committed is not None and file_of(file.committed).is_binary),
             is_reverted=file.is_as_before and file.source == "log",
@@ -320,16 +320,16 @@ class Review:
         if moved_from and present is ABSENT:  # moved back
             present, candidates = None, [base, origin.text]
         texts = versions(file.edits, present, candidates, is_as_left=is_as_left)
-        left = texts if is_as_left else versions(file.edits, None, [base], is_as_left=False)
+        texts_left = texts if is_as_left else versions(file.edits, None, [base], is_as_left=False)
         moved_from = "" if texts[first] is ABSENT else moved_from  # made here, under another name
-        found = Reviewed(
+        reviewed = Reviewed(
             path=file.path,
             named=self._named(file.path),
             old_path=self._named(moved_from) if moved_from else "",
             edits=file.edits[first:last],
             before=texts[first],
             after=texts[last],
-            left=left[-1],
+            left=texts_left[-1],
             now=now,
             is_here=is_here,
             committed=blob,
@@ -339,8 +339,8 @@ class Review:
         is_changed = base is not None and present is not None and base != present
         if not turn and not file.has_text and is_changed:
             # The log only says that it was written: git has what was there before.
-            found.before, found.after, found.source = base, present, "git"
-        return found
+            reviewed.before, reviewed.after, reviewed.source = base, present, "git"
+        return reviewed
 
     def _of_git(self, scope: str) -> list[Reviewed]:
         repository = self.repository
@@ -353,18 +353,18 @@ class Review:
         places = {name: os.path.join(repository.top, name) for name in changed}
         names = [name for name, path in places.items() if self.folder.has(path)]
         blobs = repository.blobs(commit, [name for name in names if changed[name] is not None])
-        found: list[Reviewed] = []
+        files: list[Reviewed] = []
         for name in names:
             path = places[name]
             now, is_here = self._read(path)
             blob = blobs.get(name)
             before: Text = ABSENT if changed[name] is None else file_of(blob or b"").text
-            known = self._files.get(path)
-            found.append(
+            file = self._files.get(path)
+            files.append(
                 Reviewed(
                     path=path,
                     named=self._named(path),
-                    edits=known.edits if known is not None else [],
+                    edits=file.edits if file is not None else [],
                     before=before,
                     after=now.text,
                     now=now,
@@ -374,23 +374,23 @@ class Review:
                     committed=blob,
                 )
             )
-        return _with_renames(found)
+        return _with_renames(files)
 
     def _elsewhere(self, files: Sequence[FileSummary]) -> int:
         """How many files are not committed that no edit of the log has written: commands may have changed them."""
         repository = self.repository
         if repository is None or self.folder is None or self.why_no_git:
             return 0
-        known = {path for file in files for path in (file.path, file.old_path)}
+        paths = {path for file in files for path in (file.path, file.old_path)}
         try:
             changed = repository.changed(repository.head())
             if len(changed) > _MOST_COMPARED:
                 places = (os.path.join(repository.top, name) for name in changed)
-                return sum(self.folder.has(place) and self._named(place) not in known for place in places)
-            listed = [file for file in self._of_git(UNCOMMITTED) if file.is_changed]
+                return sum(self.folder.has(place) and self._named(place) not in paths for place in places)
+            changes = [file for file in self._of_git(UNCOMMITTED) if file.is_changed]
         except GitFailed:
             return 0
-        return sum(not known & {file.named, file.old_path or file.named} for file in listed)
+        return sum(not paths & {file.named, file.old_path or file.named} for file in changes)
 
     def _can_revert(self, file: Reviewed) -> tuple[bool, str]:
         if file.source == "git":
@@ -427,7 +427,7 @@ class Review:
         return at_ms, is_outside
 
     def _turns(self) -> list[TurnSummary]:
-        found: list[TurnSummary] = []
+        turns: list[TurnSummary] = []
         for turn in self.history.turns.values():
             edited = [
                 [edit for edit in file.edits if edit.turn == turn.id] for file in self.history.files.values()
@@ -435,7 +435,7 @@ class Review:
             totals = [totals_of(edits) for edits in edited if edits]
             totals = [total for total in totals if not (total.is_new and total.is_gone)]
             if totals:
-                found.append(
+                turns.append(
                     TurnSummary(
                         id=turn.id,
                         number=turn.number,
@@ -446,7 +446,7 @@ class Review:
                         removed=sum(total.removed for total in totals),
                     )
                 )
-        return found
+        return turns
 
     def _git(self) -> GitSummary | None:
         repository = self.repository
@@ -470,20 +470,22 @@ _MOST_PAIRS = 2_000
 
 def _with_renames(files: Sequence[Reviewed]) -> list[Reviewed]:
     """A file that went and one that came with mostly the same lines are one file with another name."""
-    gone = [file for file in files if file.after is ABSENT and file.committed]
+    missing = [file for file in files if file.after is ABSENT and file.committed]
     came = [file for file in files if file.before is ABSENT and file.now.data]
-    pairs = [(old, new) for old in gone for new in came][:_MOST_PAIRS]
-    ranked = sorted(((_alike(old, new), at) for at, (old, new) in enumerate(pairs)), key=lambda one: -one[0])
-    taken: dict[str, Reviewed] = {}
+    pairs = [(old, new) for old in missing for new in came][:_MOST_PAIRS]
+    ranked = sorted(
+        ((_alike(old, new), at) for at, (old, new) in enumerate(pairs)), key=lambda pair: -pair[0]
+    )
+    matches: dict[str, Reviewed] = {}
     origins: dict[str, Reviewed] = {}
     for alike, at in ranked:
         old, new = pairs[at]
-        if alike >= _LEAST_ALIKE and old.path not in taken and new.path not in origins:
-            taken[old.path], origins[new.path] = new, old
+        if alike >= _LEAST_ALIKE and old.path not in matches and new.path not in origins:
+            matches[old.path], origins[new.path] = new, old
     for path, old in origins.items():
         new = next(file for file in came if file.path == path)
         new.old_path, new.before, new.committed = old.named, old.before, old.committed
-    return [file for file in files if file.path not in taken]
+    return [file for file in files if file.path not in matches]
 
 
 def _alike(old: Reviewed, new: Reviewed) -> float:
@@ -492,8 +494,8 @@ def _alike(old: Reviewed, new: Reviewed) -> float:
         return 1.0
     if not isinstance(old.before, str) or not isinstance(new.after, str):
         return 0.0
-    left, right = Counter(lines_of(old.before)), Counter(lines_of(new.after))
-    return (left & right).total() / max(left.total(), right.total(), 1)
+    old_lines, right = Counter(lines_of(old.before)), Counter(lines_of(new.after))
+    return (old_lines & right).total() / max(old_lines.total(), right.total(), 1)
 
 
 def _moved_from(edits: Sequence[Edit]) -> str:

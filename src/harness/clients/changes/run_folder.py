@@ -102,13 +102,13 @@ class RunFolder:
             modified_ms = status.st_mtime_ns // 1_000_000
             if status.st_size > LARGEST_SHOWN_BYTES:
                 return FileNow(modified_ms=modified_ms, why_unread="it is larger than 16 MB")
-            found = file_of(file.read(LARGEST_SHOWN_BYTES), modified_ms)
-            return msgspec.structs.replace(found, mode=status.st_mode & 0o777)
+            file_now = file_of(file.read(LARGEST_SHOWN_BYTES), modified_ms)
+            return msgspec.structs.replace(file_now, mode=status.st_mode & 0o777)
 
     def replace(self, changes: Sequence[Change]) -> None:
         """All of them are made, or none. Raises UsageError."""
         try:
-            apply([msgspec.structs.replace(one, path=self._writable(one.path)) for one in changes])
+            apply([msgspec.structs.replace(change, path=self._writable(change.path)) for change in changes])
         except OSError as error:
             raise UsageError(
                 f"nothing was changed: {error.filename or ''} {error.strerror or error}"

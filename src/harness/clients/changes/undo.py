@@ -120,12 +120,12 @@ class SessionUndo:
             return [self._last()]
         first, dots, last = text.partition("..")
         turns = [*self.history.turns.values()]
-        chosen = turns[self._place(first, turns) : self._place(last, turns) + 1] if dots else []
-        chosen = chosen if dots else [turns[self._place(text, turns)]]
-        changing = [turn for turn in chosen if not self._is_without_files(turn)]
+        chosen_turns = turns[self._place(first, turns) : self._place(last, turns) + 1] if dots else []
+        chosen_turns = chosen_turns if dots else [turns[self._place(text, turns)]]
+        changing = [turn for turn in chosen_turns if not self._is_without_files(turn)]
         records = [self._recorded(turn) for turn in changing]
-        if chosen and not records:
-            raise NothingToUndo(f"turn {chosen[-1].number} called nothing that changes files")
+        if chosen_turns and not records:
+            raise NothingToUndo(f"turn {chosen_turns[-1].number} called nothing that changes files")
         if not records:
             raise UsageError(
                 f"there is no turn from {first} to {last}", hint="the first number is the smaller"
@@ -137,11 +137,11 @@ class SessionUndo:
     ) -> UndoAnswer:
         """Without `expect` only what it would do. Raises UsageError, and StalePlan."""
         self.require_rest()
-        done = self._guarded(
+        outcome = self._guarded(
             lambda: undoing.undo(self._undo_store, turns, self._work_of, choice, expect=expect)
         )
         ids = {turn.run_id for turn in turns}
-        return _answer(done, [turn for turn in self.history.turns.values() if turn.id in ids])
+        return _answer(outcome, [turn for turn in self.history.turns.values() if turn.id in ids])
 
     def redo(self, *, expect: str | None = None) -> UndoAnswer:
         """Bring back what the last undo of the session took. Raises as `undo` does."""
@@ -149,18 +149,20 @@ class SessionUndo:
         undone = last_undo(self._undo_store, self._log_id)
         if undone is None:
             raise NothingToUndo("there is no undo of this session to take back")
-        done = self._guarded(lambda: undoing.redo(self._undo_store, undone, expect=expect))
-        return _answer(done, [turn for turn in self.history.turns.values() if turn.id in undone.runs])
+        outcome = self._guarded(lambda: undoing.redo(self._undo_store, undone, expect=expect))
+        return _answer(outcome, [turn for turn in self.history.turns.values() if turn.id in undone.runs])
 
     def versions(self, turn: RecordedTurn, path: str) -> tuple[bytes | None, bytes | None, bytes | None]:
         """A file before the turn, as the turn left it, and now; None: there is none, or it was not taken."""
         store = self._undo_store
         states = [store.state(path, turn.windows[0].before), store.state(path, turn.windows[-1].after)]
         with store.writing():
-            seen = store.known.get(path)
-        states += [seen.state] if seen is not None else []
-        before, left, *now = [store.content(one.digest) if one.kind == "f" else None for one in states]
-        return before, left, now[0] if now else None
+            state = store.known.get(path)
+        states += [state.state] if state is not None else []
+        before, content_left, *now = [
+            store.content(one.digest) if one.kind == "f" else None for one in states
+        ]
+        return before, content_left, now[0] if now else None
 
     def _last(self) -> RecordedTurn:
         undone = undone_runs(self._undo_store)
@@ -179,8 +181,8 @@ class SessionUndo:
         for place, turn in enumerate(turns):
             if text in (str(turn.number), turn.id):
                 return place
-        known = {1: "there is one"}.get(len(turns), f"there are {len(turns)}")
-        raise UsageError(f"turn {text[:60]}: {known}", hint="harness undo --list")
+        count = {1: "there is one"}.get(len(turns), f"there are {len(turns)}")
+        raise UsageError(f"turn {text[:60]}: {count}", hint="harness undo --list")
 
     def _recorded(self, turn: Turn) -> RecordedTurn:
         record = recorded_turn(self._undo_store, turn.id)
@@ -223,27 +225,27 @@ class SessionUndo:
         """What the log says of a run: when its calls ran, and which files its edits name."""
         finder = EditFinder()
         calls: list[CallTime] = []
-        started: dict[str, tuple[int, int]] = {}
-        written: set[str] = set()
+        spans: dict[str, tuple[int, int]] = {}
+        paths: set[str] = set()
         last_ms = 0
         try:
             for event in read_all(self._store, log_id):
                 edits = finder.feed(event)
                 if (finder.tree.run.top or finder.tree.run.id) != run_id:
                     continue
-                written.update(os.path.join(self._undo_store.root, edit.path) for edit in edits)
-                written.update(edit.moved_to for edit in edits if edit.moved_to)
+                paths.update(os.path.join(self._undo_store.root, edit.path) for edit in edits)
+                paths.update(edit.moved_to for edit in edits if edit.moved_to)
                 if isinstance(event, ToolStart):
-                    started[event.call_id] = event.timestamp_ms, last_ms
-                elif isinstance(event, ToolEnd) and event.call_id in started:
-                    start_ms, before_ms = started.pop(event.call_id)
+                    spans[event.call_id] = event.timestamp_ms, last_ms
+                elif isinstance(event, ToolEnd) and event.call_id in spans:
+                    start_ms, before_ms = spans.pop(event.call_id)
                     is_together = event.timestamp_ms - start_ms < _TOGETHER_MS
                     calls.append(CallTime(before_ms if is_together else start_ms, event.timestamp_ms))
                 last_ms = event.timestamp_ms
         except (StoreError, UnknownSession):
             return Work()
-        calls += [CallTime(start_ms, last_ms) for start_ms, _ in started.values()]
-        return Work(calls, frozenset(written))
+        calls += [CallTime(start_ms, last_ms) for start_ms, _ in spans.values()]
+        return Work(calls, frozenset(paths))
 
     @staticmethod
     def _guarded(act: _Act) -> Undoing:
@@ -291,19 +293,19 @@ def undo_of(store: Store, log_id: str, call: UndoCall, *, is_redo: bool = False)
         return undo.undo(undo.choose(call.turn), UndoChoice(call.paths, call.force), expect=call.expect)
 
 
-def _answer(done: Undoing, turns: Sequence[Turn]) -> UndoAnswer:
-    files = [_file(step, done.failed.get(step.path, "")) for step in done.plan.steps]
-    files += [UndoFile(path=path, act="keep", why=why) for path, why in sorted(done.plan.kept.items())]
+def _answer(outcome: Undoing, turns: Sequence[Turn]) -> UndoAnswer:
+    files = [_file(step, outcome.failed.get(step.path, "")) for step in outcome.plan.steps]
+    files += [UndoFile(path=path, act="keep", why=why) for path, why in sorted(outcome.plan.kept.items())]
     return UndoAnswer(
         turns=[
             UndoneTurn(id=turn.id, number=turn.number, title=turn.title, started_ms=turn.started_ms)
             for turn in turns
         ],
         files=files,
-        not_covered=done.not_covered,
-        git=_git_words(done),
-        digest=done.plan.digest,
-        is_done=done.is_done,
+        not_covered=outcome.not_covered,
+        git=_git_words(outcome),
+        digest=outcome.plan.digest,
+        is_done=outcome.is_done,
     )
 
 
@@ -320,10 +322,10 @@ def _file(step: Step, failure: str) -> UndoFile:
     )
 
 
-def _git_words(done: Undoing) -> str:
-    if done.git is None:
+def _git_words(outcome: Undoing) -> str:
+    if outcome.git is None:
         return ""
-    before, now = done.git
+    before, now = outcome.git
     words = []
     if before.head != now.head:
         words.append(

@@ -21,7 +21,7 @@ _WORDS = {
 
 def lines_of(answer: UndoAnswer) -> list[str]:
     """What it does, or has done, path by path."""
-    lines = [f"Turn {one.number}, {_when(one)}: “{single_line(one.title)[:80]}”" for one in answer.turns]
+    lines = [f"Turn {turn.number}, {_when(turn)}: “{single_line(turn.title)[:80]}”" for turn in answer.turns]
     width = min(48, max((len(single_line(file.path)) for file in answer.files), default=0))
     lines += [
         f"  {_WORDS[file.act]:<7} {single_line(file.path):<{width}}  {_detail(file)}".rstrip()
@@ -43,9 +43,9 @@ def count_of(answer: UndoAnswer) -> int:
 
 def summary_of(answer: UndoAnswer, *, is_redo: bool = False, redo: str = "`harness redo`") -> str:
     """What was done, in one line. `redo`: what brings it back, where this is read."""
-    count, kept = count_of(answer), sum(file.act == "keep" for file in answer.files)
+    count, kept_count = count_of(answer), sum(file.act == "keep" for file in answer.files)
     files = "1 file" if count == 1 else f"{count} files"
-    stays = f"; {kept} kept as {'it is' if kept == 1 else 'they are'}" if kept else ""
+    stays = f"; {kept_count} kept as {'it is' if kept_count == 1 else 'they are'}" if kept_count else ""
     if is_redo:
         return f"Brought back: {files}{stays}."
     return f"Taken back: {files}{stays}. {redo} brings them again."

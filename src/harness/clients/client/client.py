@@ -264,8 +264,8 @@ class PlainClient:
         """The state now, and after every change; what is too quick for the reader is passed over."""
         last: State | None = None
         while True:
-            seen = last
-            last = self.until(lambda state, seen=seen: state is not seen)  # type: ignore[misc]
+            last_seen = last
+            last = self.until(lambda state, last_seen=last_seen: state is not last_seen)  # type: ignore[misc]
             yield last
 
     def _do(self, work: Coroutine[Any, Any, Given], timeout_s: float | None) -> Given:
@@ -328,20 +328,20 @@ def _content(message: Data, relays: dict[str, Data]) -> list[Data]:
     if "parts" not in message:
         texts = [_text(message["content"])] if message["content"].strip() else []
         return texts + [_call(call, relays) for call in calls.values()]
-    found: list[Data] = []
+    parts: list[Data] = []
     for part in message["parts"]:
         match part["type"]:
             case "text" | "reasoning" if part["text"].strip():
-                found.append({"type": part["type"], "text": part["text"]})
+                parts.append({"type": part["type"], "text": part["text"]})
             case "tool" if part["callId"] in calls:
-                found.append(_call(calls[part["callId"]], relays))
+                parts.append(_call(calls[part["callId"]], relays))
             case "file":
-                found.append(_file(part))
+                parts.append(_file(part))
             case "notice":
-                found.append({"type": "data", "name": "notice", "data": part})
+                parts.append({"type": "data", "name": "notice", "data": part})
             case _:
                 continue
-    return found
+    return parts
 
 
 def _call(call: Data, relays: dict[str, Data]) -> Data:

@@ -87,8 +87,8 @@ class LocalBackend:
 
     def _check_ended(self, log_id: str) -> None:
         """Raises LogLocked while it runs."""
-        loaded = self._open.get(log_id)
-        is_live = self._store.is_live(log_id) if loaded is None else loaded.is_running
+        conversation = self._open.get(log_id)
+        is_live = self._store.is_live(log_id) if conversation is None else conversation.is_running
         if is_live:
             raise LogLocked("the session is still being written", hint="wait until it has ended")
 
@@ -216,8 +216,12 @@ class LocalBackend:
 
     async def unload_idle(self, is_watched: Callable[[str], bool]) -> None:
         now_s = asyncio.get_running_loop().time()
-        idle = [(one.idle_since_s, log_id) for log_id, one in self._open.items() if not one.is_busy]
-        unwatched = sorted(one for one in idle if not is_watched(one[1]))
+        idle = [
+            (conversation.idle_since_s, log_id)
+            for log_id, conversation in self._open.items()
+            if not conversation.is_busy
+        ]
+        unwatched = sorted(conversation for conversation in idle if not is_watched(conversation[1]))
         surplus = [log_id for _since_s, log_id in unwatched[: max(0, len(unwatched) - _MOST_IDLE)]]
         old = [log_id for since_s, log_id in idle if now_s - since_s >= self._idle_s]
         for log_id in dict.fromkeys([*surplus, *old]):

@@ -102,10 +102,10 @@ class LocalSocketServer:
         self._has_changed.set()
         with suppress(OSError), _folder() as folder:
             os.unlink(self._name, dir_fd=folder)
-        for one in (listener, *self._connections):
+        for connection in (listener, *self._connections):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _listen(self) -> socket.socket:
         make_private_directory(_folder_path())
@@ -293,8 +293,8 @@ def _folder() -> Iterator[int]:
     """The folder of the sockets. Raises OSError unless only its owner can enter it."""
     folder = os.open(_folder_path(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = os.fstat(folder)
-        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        status = os.fstat(folder)
+        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise PermissionError(f"{_folder_path()} is not private")
         yield folder
     finally:
@@ -448,14 +448,14 @@ class LiveLinks:
         except OSError:
             return None
         with self._lock:
-            known = self._links.get(log_id)
-            is_needed = not self._is_closed and (known is None or not known.is_open)
+            known_link = self._links.get(log_id)
+            is_needed = not self._is_closed and (known_link is None or not known_link.is_open)
             if is_needed:
-                if known is not None:
-                    known.close()
+                if known_link is not None:
+                    known_link.close()
                 self._links[log_id] = link
                 self._tried_s.pop(log_id, None)
         if not is_needed:
             link.close()
-            return known
+            return known_link
         return link

@@ -31,7 +31,7 @@ class OwnConversations:
         self._store = store
         self._default = default
         self._on_change = on_change
-        self._started: BackendThread | None = None
+        self._backend_thread: BackendThread | None = None
         self._sockets: dict[str, LocalSocketServer] = {}
         self._lock = threading.Lock()
 
@@ -74,26 +74,28 @@ class OwnConversations:
         self._backend().unload(log_id)
 
     def status(self, log_id: str) -> ConversationStatus:
-        return self._started.status(log_id) if self._started is not None else ConversationStatus()
+        return (
+            self._backend_thread.status(log_id) if self._backend_thread is not None else ConversationStatus()
+        )
 
     def hub(self, log_id: str) -> Hub | None:
         """The hub that writes its log, while it is loaded."""
-        return self._started.hub(log_id) if self._started is not None else None
+        return self._backend_thread.hub(log_id) if self._backend_thread is not None else None
 
     def close(self) -> None:
         """Stop everything that runs."""
         for socket in self._sockets.values():
             socket.close()
-        if self._started is not None:
-            self._started.close()
+        if self._backend_thread is not None:
+            self._backend_thread.close()
 
     def _backend(self) -> BackendThread:
         from harness.clients.conversations.backend_thread import BackendThread
 
         with self._lock:
-            if self._started is None:
-                self._started = BackendThread(self._store, self._default(), self._notify)
-        return self._started
+            if self._backend_thread is None:
+                self._backend_thread = BackendThread(self._store, self._default(), self._notify)
+        return self._backend_thread
 
     def _notify(self, log_id: str) -> None:
         self._on_change()

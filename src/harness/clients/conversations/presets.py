@@ -72,8 +72,8 @@ def backing_of(setup: Setup, additions: Additions | None = None) -> BackingAgent
     agent = load(setup.agent)
     if agent.name != OWN_AGENT:
         access = _ACCESS[setup.permission_mode]
-        named: Permissions = "accept-edits" if setup.permission_mode == "acceptEdits" else "ask"
-        if access == "ask" and (refusal := refusal_to_ask_here(agent, named)) is not None:
+        permissions: Permissions = "accept-edits" if setup.permission_mode == "acceptEdits" else "ask"
+        if access == "ask" and (refusal := refusal_to_ask_here(agent, permissions)) is not None:
             raise refusal
         return CommandAgent(
             name=agent.name,
@@ -199,8 +199,8 @@ def checked(setup: Setup) -> Setup:
     if not setup.agent:
         raise UsageError("no agent was named", hint="name one of `GET /api/agents`")
     if setup.permission_mode not in _ACCESS:
-        known = ", ".join(name for name in _ACCESS if name)
-        raise UsageError(f"unknown permission mode: {setup.permission_mode}", hint=f"there are: {known}")
+        names = ", ".join(name for name in _ACCESS if name)
+        raise UsageError(f"unknown permission mode: {setup.permission_mode}", hint=f"there are: {names}")
     if setup.agent_session and not _AGENT_SESSION.fullmatch(setup.agent_session):
         raise UsageError(
             f"this cannot be the id of a session: {setup.agent_session[:60]!r}",
@@ -211,9 +211,9 @@ def checked(setup: Setup) -> Setup:
     if setup.mode not in ("", BUILD, PLAN):
         raise UsageError(f"unknown mode: {setup.mode}", hint=f"there are: {BUILD}, {PLAN}")
     agent = load(setup.agent).name
-    if agent != OWN_AGENT and (given := [name for name in _OWN_OPTIONS if getattr(setup, name)]):
+    if agent != OWN_AGENT and (options := [name for name in _OWN_OPTIONS if getattr(setup, name)]):
         raise UsageError(
-            f"only the built-in agent takes {', '.join(given)} in a conversation",
+            f"only the built-in agent takes {', '.join(options)} in a conversation",
             hint="leave it out, or give it to `harness run`",
         )
     if setup.allow_hosts and not setup.sealed:

@@ -167,21 +167,21 @@ class SharedBackend:
             await self._release_elsewhere(command.session_id)
         await self._carry_out(log_id, command)
 
-    async def _carry_out(self, log_id: str, wanted: Wanted) -> None:
+    async def _carry_out(self, log_id: str, sent_command: Wanted) -> None:
         """Here, or by the server that has it, which may change meanwhile."""
         now_s = self._loop.time()
         deadlines = Deadlines(now_s + self._taken_within_s, now_s + self._answered_within_s)
         asking = RemoteCommand(self._mailbox, log_id, secrets.token_hex(16), deadlines)
-        command, seen_seq = msgspec.json.encode(wanted), None
+        command, seen_seq = msgspec.json.encode(sent_command), None
         await self._unload_lost(log_id)
         while True:
             if await self._is_elsewhere(log_id):
-                found = await asking.ask(command, seen_seq)
-                if isinstance(found, Outcome):
-                    return found.check()
-                seen_seq = found.seen_seq
+                outcome = await asking.ask(command, seen_seq)
+                if isinstance(outcome, Outcome):
+                    return outcome.check()
+                seen_seq = outcome.seen_seq
             try:
-                return await self._carry_out_here(log_id, wanted, seen_seq)
+                return await self._carry_out_here(log_id, sent_command, seen_seq)
             except LogLocked:
                 if self._loop.time() > deadlines.taken_s or not await self._is_elsewhere(log_id):
                     raise
@@ -191,29 +191,29 @@ class SharedBackend:
         """Whether another process has it."""
         return self._own.hub(log_id) is None and await asyncio.to_thread(self._store.is_live, log_id)
 
-    async def _carry_out_here(self, log_id: str, wanted: Wanted, seen_seq: int | None) -> None:
+    async def _carry_out_here(self, log_id: str, sent_command: Wanted, seen_seq: int | None) -> None:
         """`seen_seq`: a server that died may have carried it out already; the log from there on shows that."""
-        if seen_seq is not None and await asyncio.to_thread(self._is_logged, log_id, wanted, seen_seq):
+        if seen_seq is not None and await asyncio.to_thread(self._is_logged, log_id, sent_command, seen_seq):
             return
-        if isinstance(wanted, Release):
+        if isinstance(sent_command, Release):
             if self._own.status(log_id).is_running:
                 raise LogLocked(
                     "a run is in progress in the session", hint="wait until it has ended, or stop it"
                 )
             await self._own.unload(log_id)
         elif seen_seq is not None and isinstance(
-            wanted, commands.Approve | commands.Deny | commands.AnswerCommand | commands.Withdraw
+            sent_command, commands.Approve | commands.Deny | commands.AnswerCommand | commands.Withdraw
         ):
             with suppress(UsageError):  # nothing waits for it any more: it was carried out
-                await self._own.carry_out(log_id, wanted)
+                await self._own.carry_out(log_id, sent_command)
         else:
-            await self._own.carry_out(log_id, wanted)
+            await self._own.carry_out(log_id, sent_command)
 
-    def _is_logged(self, log_id: str, wanted: Wanted, seen_seq: int) -> bool:
-        if isinstance(wanted, commands.Submit | commands.Resume):
-            text = wanted.prompt
-        elif isinstance(wanted, commands.Steer):
-            text = wanted.message
+    def _is_logged(self, log_id: str, sent_command: Wanted, seen_seq: int) -> bool:
+        if isinstance(sent_command, commands.Submit | commands.Resume):
+            text = sent_command.prompt
+        elif isinstance(sent_command, commands.Steer):
+            text = sent_command.message
         else:
             return False  # it changes nothing to do it twice
         return any(_has_text(event, text) for event in read_all(self._store, log_id, seen_seq))
@@ -270,9 +270,9 @@ class SharedBackend:
             lost = await asyncio.to_thread(self._store.lost)
         except StoreError:
             return  # no server can take anything while the database is away
-        for one in lost:
-            if log_id in ("", one) and self._own.hub(one) is not None:
-                await self._own.unload(one)
+        for conversation in lost:
+            if log_id in ("", conversation) and self._own.hub(conversation) is not None:
+                await self._own.unload(conversation)
 
     async def unload(self, log_id: str) -> None:
         await self._own.unload(log_id)
@@ -298,19 +298,19 @@ class SharedBackend:
         """Take commands of other servers for conversations that are loaded here."""
         async with self._taking:  # so that what was taken first is started first
             try:
-                taken = await asyncio.to_thread(self._mailbox.take)
+                taken_commands = await asyncio.to_thread(self._mailbox.take)
             except StoreError:
                 return  # the other server reminds us
-            for asked in taken:
-                self._start(self._answer(asked))
+            for command in taken_commands:
+                self._start(self._answer(command))
 
-    async def _answer(self, asked: TakenCommand) -> None:
+    async def _answer(self, command: TakenCommand) -> None:
         outcome = Outcome()
         try:
-            await self._carry_out_here(asked.log_id, _decoder.decode(asked.command), asked.seen_seq)
+            await self._carry_out_here(command.log_id, _decoder.decode(command.command), command.seen_seq)
         except HarnessError as error:
-            if isinstance(error, LogLocked) and self._own.hub(asked.log_id) is None:
-                await self._quietly(lambda: self._mailbox.give_back(asked.key))
+            if isinstance(error, LogLocked) and self._own.hub(command.log_id) is None:
+                await self._quietly(lambda: self._mailbox.give_back(command.key))
                 return
             outcome = Outcome(type(error).__name__, error.message, error.hint)
         except msgspec.DecodeError as error:
@@ -318,7 +318,7 @@ class SharedBackend:
         except Exception as error:  # noqa: BLE001 # the other server waits for an outcome
             outcome = Outcome("HarnessError", "an internal error of the server that runs it")
             self._loop.call_exception_handler({"message": "a command of another server", "exception": error})
-        await self._quietly(lambda: self._mailbox.answer(asked.key, msgspec.json.encode(outcome)))
+        await self._quietly(lambda: self._mailbox.answer(command.key, msgspec.json.encode(outcome)))
 
     async def _quietly(self, work: Callable[[], None]) -> None:
         with suppress(StoreError):  # the other server checks whether we are still there
@@ -345,7 +345,7 @@ def _has_text(event: Event, text: str) -> bool:
     if isinstance(event, SteeringQueued):
         return event.text == text
     return isinstance(event, FollowUpsChanged) and any(
-        isinstance(one, dict) and one.get("text") == text for one in event.pending
+        isinstance(message, dict) and message.get("text") == text for message in event.pending
     )
 
 
@@ -403,15 +403,15 @@ class RemoteCommand:
                     await asyncio.wait_for(woken.wait(), _POLL_S)
                 woken.clear()
                 try:
-                    found = await asyncio.to_thread(self._look, seen_seq, self._loop.time())
+                    outcome = await asyncio.to_thread(self._look, seen_seq, self._loop.time())
                 except LogLocked:
                     raise
                 except StoreError:
                     if self._loop.time() > self._deadlines.answered_s:
                         raise
                     continue  # the database may come back
-                if found is not None:
-                    return found
+                if outcome is not None:
+                    return outcome
         finally:
             stop()
 
@@ -420,19 +420,19 @@ class RemoteCommand:
 
     def _look(self, seen_seq: int | None, now_s: float) -> Outcome | Lost | None:
         mailbox, key = self._mailbox, self._key
-        found = mailbox.look(key)
-        if found is None:
+        state = mailbox.look(key)
+        if state is None:
             raise UnknownSession(f"session {self._log_id} was deleted meanwhile")
-        if found.has_result:
+        if state.has_result:
             result = mailbox.fetch(key)
             return None if result is None else msgspec.json.decode(result, type=Outcome)
-        if found.taken_by and not found.is_being_done:
-            taken_seq = mailbox.take_back(key, found.taken_by)
-            known = [seq for seq in (seen_seq, taken_seq) if seq is not None]
-            return None if taken_seq is None else Lost(min(known))
-        if found.taken_by:
-            self._check_answered(found.taken_by, now_s)
-        elif not found.is_held:
+        if state.taken_by and not state.is_being_done:
+            taken_seq = mailbox.take_back(key, state.taken_by)
+            seqs = [seq for seq in (seen_seq, taken_seq) if seq is not None]
+            return None if taken_seq is None else Lost(min(seqs))
+        if state.taken_by:
+            self._check_answered(state.taken_by, now_s)
+        elif not state.is_held:
             return Lost(seen_seq) if mailbox.withdraw(key) else None
         elif now_s > self._deadlines.taken_s:
             self._give_up()

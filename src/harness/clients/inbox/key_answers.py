@@ -36,20 +36,20 @@ class AnswerGuard:
     """Refuses keys that were typed too soon, or that repeat. Times are those of `time.monotonic`."""
 
     def __init__(self) -> None:
-        self._shown: tuple[object, float] = (None, 0.0)
+        self._last_shown: tuple[object, float] = (None, 0.0)
         self._pressed: dict[str, float] = {}
 
     def show(self, place: object, at_s: float) -> None:
         """An ask was drawn. `place`: which one, and where."""
-        if self._shown[0] != place:
-            self._shown = (place, at_s)
+        if self._last_shown[0] != place:
+            self._last_shown = (place, at_s)
 
     def refuses(self, key: str, place: object, typed_s: float) -> str:
         """Why a key does not answer; empty: it does. `typed_s`: when it was typed, not when it is handled."""
         before = self._pressed.get(key, -RESTED_S)
         self._pressed[key] = typed_s
-        shown, at_s = self._shown
-        if shown != place or typed_s < at_s + SETTLED_S:
+        last_shown, at_s = self._last_shown
+        if last_shown != place or typed_s < at_s + SETTLED_S:
             return "Too quick to be an answer to this: look, then press again"
         if typed_s < before + RESTED_S:
             return "A key that repeats does not answer: release it, then press again"
@@ -74,13 +74,13 @@ def relay_of(ask: RowAsk) -> dict[str, Any]:
 
 def options_of(ask: RowAsk) -> dict[str, tuple[str, str]]:
     """Of a permission: key → the id of the option, and its label."""
-    options = [one for one in ask.options or () if isinstance(one, dict)]
-    always = [one for one in options if one.get("kind") == "allow-always"]
-    found = {"y": ("", "once")}
+    options = [option for option in ask.options or () if isinstance(option, dict)]
+    always = [option for option in options if option.get("kind") == "allow-always"]
+    by_key = {"y": ("", "once")}
     if not has_marks(ask):
         keys = zip(_ALWAYS_KEYS, always, strict=False)
-        found |= {key: (str(one["id"]), _always(one)) for key, one in keys}
-    return found
+        by_key |= {key: (str(option["id"]), _always(option)) for key, option in keys}
+    return by_key
 
 
 def _always(option: dict[str, Any]) -> str:
@@ -121,7 +121,7 @@ def has_marks(ask: RowAsk) -> bool:
 
 def is_command(ask: AskCall) -> bool:
     """Whether it asks to run a command."""
-    return any(one.get("kind") == "command" for one in ask.operations)
+    return any(operation.get("kind") == "command" for operation in ask.operations)
 
 
 def plan_text(ask: RowAsk) -> str:

@@ -28,11 +28,11 @@ def known_prices() -> Prices:
 
 def rows_of(store: FileStore, prices: Prices, log_ids: Collection[str]) -> dict[str, InboxRow]:
     """By id. Raises StoreError."""
-    wanted = set(log_ids)
-    found = [one for one in store.find(Query(limit=_LOOKED_AT)) if one.session_id in wanted]
-    missing = wanted - {one.session_id for one in found}
+    ids = set(log_ids)
+    sessions = [session for session in store.find(Query(limit=_LOOKED_AT)) if session.session_id in ids]
+    missing = ids - {session.session_id for session in sessions}
     if missing:
-        found += [one for one in store.find(Query()) if one.session_id in missing]
+        sessions += [session for session in store.find(Query()) if session.session_id in missing]
     reachable = reachable_ids()
 
     def status(metadata: Metadata) -> RowStatus:
@@ -43,6 +43,6 @@ def rows_of(store: FileStore, prices: Prices, log_ids: Collection[str]) -> dict[
 
     rows = InboxRows(store, prices, status=status)
     try:
-        return rows.of(found)
+        return rows.of(sessions)
     finally:
         rows.close()

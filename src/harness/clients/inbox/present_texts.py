@@ -13,7 +13,7 @@ class PresentTexts:
     """Reads a file once, and again when it has changed. Contract: one thread at a time."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[int, int, int], str | None]] = {}
+        self._texts: dict[str, tuple[tuple[int, int, int], str | None]] = {}
 
     def of(self, folder: str, path: str) -> str | None:
         """The text of a file in the folder of a run; None: it is elsewhere, too long, or no text."""
@@ -28,13 +28,13 @@ class PresentTexts:
         if not place.startswith(inside) or not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
             return None
         mark = status.st_ino, status.st_size, status.st_mtime_ns
-        known = self._known.get(place)
-        if known is None or known[0] != mark:
-            known = mark, _read(place)
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[place] = known
-        return known[1]
+        text = self._texts.get(place)
+        if text is None or text[0] != mark:
+            text = mark, _read(place)
+            if len(self._texts) >= _MOST_KNOWN:
+                self._texts.clear()
+            self._texts[place] = text
+        return text[1]
 
 
 def _read(place: str) -> str | None:

@@ -25,18 +25,18 @@ class Projects:
     """Looks up the project of a folder; results are cached for a few seconds."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[float, ProjectPlace]] = {}
+        self._places_by_folder: dict[str, tuple[float, ProjectPlace]] = {}
 
     def of(self, cwd: str) -> ProjectPlace:
         if not cwd:
             return ProjectPlace(RowProject())
-        known, now_s = self._known.get(cwd), time.monotonic()
-        if known is not None and now_s - known[0] < _FRESH_S:
-            return known[1]
+        known_place, now_s = self._places_by_folder.get(cwd), time.monotonic()
+        if known_place is not None and now_s - known_place[0] < _FRESH_S:
+            return known_place[1]
         place = _look(cwd)
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[cwd] = now_s, place
+        if len(self._places_by_folder) >= _MOST_KNOWN:
+            self._places_by_folder.clear()
+        self._places_by_folder[cwd] = now_s, place
         return place
 
 
@@ -44,6 +44,6 @@ def _look(cwd: str) -> ProjectPlace:
     folder = listed_folder(cwd)
     if folder != cwd:
         return ProjectPlace(RowProject(root=folder, name=f"fleet {os.path.basename(folder)}"))
-    found = repository_of(cwd)
-    name = os.path.basename(found.root.rstrip("/")) or found.root
-    return ProjectPlace(RowProject(root=found.root, name=name), found.branch, found.worktree)
+    repository = repository_of(cwd)
+    name = os.path.basename(repository.root.rstrip("/")) or repository.root
+    return ProjectPlace(RowProject(root=repository.root, name=name), repository.branch, repository.worktree)

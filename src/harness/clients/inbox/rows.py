@@ -53,46 +53,48 @@ class SeenMarks:
         self._path = os.path.join(folder, _FILE)
         self._lock = threading.Lock()
         self._mark: tuple[int, int] | None = None
-        self._seen = _Seen(since_ms=_now_ms())
+        self._marks = _Seen(since_ms=_now_ms())
         with self._lock:
             if not self._read():
                 self._write()
 
     def at(self, log_id: str) -> int:
         """When it was opened last, as far as it matters."""
-        seen = self._seen
-        return max(seen.since_ms, seen.sessions.get(log_id, 0))
+        marks = self._marks
+        return max(marks.since_ms, marks.sessions.get(log_id, 0))
 
     def reviewed_at(self, log_id: str) -> int:
         """When its changes were reviewed last, as far as it matters."""
-        seen = self._seen
-        return max(seen.since_ms, (seen.sessions if seen.reviewed is None else seen.reviewed).get(log_id, 0))
+        marks = self._marks
+        return max(
+            marks.since_ms, (marks.sessions if marks.reviewed is None else marks.reviewed).get(log_id, 0)
+        )
 
     def mark_reviewed(self, log_id: str) -> None:
         with self._lock:
             self._read()
-            before = self._seen.sessions if self._seen.reviewed is None else self._seen.reviewed
+            before = self._marks.sessions if self._marks.reviewed is None else self._marks.reviewed
             reviewed = {key: at for key, at in before.items() if key != log_id} | {log_id: _now_ms()}
             latest = dict(list(reviewed.items())[-_MOST:])
-            self._seen = _Seen(self._seen.since_ms, self._seen.sessions, latest)
+            self._marks = _Seen(self._marks.since_ms, self._marks.sessions, latest)
             self._write()
 
     def mark(self, log_id: str) -> None:
         with self._lock:
             self._read()
-            sessions = {key: at for key, at in self._seen.sessions.items() if key != log_id}
+            sessions = {key: at for key, at in self._marks.sessions.items() if key != log_id}
             sessions[log_id] = _now_ms()
             latest = list(sessions.items())[-_MOST:]
-            reviewed = self._seen.sessions if self._seen.reviewed is None else self._seen.reviewed
-            self._seen = _Seen(self._seen.since_ms, dict(latest), reviewed)
+            reviewed = self._marks.sessions if self._marks.reviewed is None else self._marks.reviewed
+            self._marks = _Seen(self._marks.since_ms, dict(latest), reviewed)
             self._write()
 
     def refresh(self) -> bool:
         """Whether another program has marked something."""
         with self._lock:
-            before = self._seen
+            before = self._marks
             self._read()
-            return (self._seen.sessions, self._seen.reviewed) != (before.sessions, before.reviewed)
+            return (self._marks.sessions, self._marks.reviewed) != (before.sessions, before.reviewed)
 
     def _read(self) -> bool:
         try:
@@ -100,7 +102,7 @@ class SeenMarks:
                 status = os.fstat(file.fileno())
                 if self._mark == (status.st_ino, status.st_mtime_ns):
                     return True
-                self._seen = msgspec.json.decode(file.read(), type=_Seen)
+                self._marks = msgspec.json.decode(file.read(), type=_Seen)
                 self._mark = status.st_ino, status.st_mtime_ns
         except (OSError, msgspec.MsgspecError):
             return False
@@ -109,7 +111,7 @@ class SeenMarks:
     def _write(self) -> None:
         try:
             make_private_directory(os.path.dirname(self._path))
-            replace_private(self._path, msgspec.json.encode(self._seen))
+            replace_private(self._path, msgspec.json.encode(self._marks))
         except OSError:
             return
 
@@ -194,15 +196,15 @@ class _Followed:
         """Of the file of its metadata, when that was read."""
         self.status: RowStatus | None = None
         self.status_s = 0.0
-        self._shown: tuple[float, object] = 0.0, None
+        self._last_shown: tuple[float, object] = 0.0, None
         self._reader: _Reader | None = None
 
     def is_due(self) -> bool:
         """Whether its row is made now: not too often, unless its state has changed."""
         now_s, urgent = time.monotonic(), self.fold.urgent
-        if now_s - self._shown[0] < _BETWEEN_S and self._shown[1] == urgent:
+        if now_s - self._last_shown[0] < _BETWEEN_S and self._last_shown[1] == urgent:
             return False
-        self._shown = now_s, urgent
+        self._last_shown = now_s, urgent
         return True
 
     def read_on(self, store: Store, hub: Hub | None) -> None:
@@ -241,7 +243,7 @@ class InboxRows:
     ) -> None:
         """`can_continue`: the reader can send a prompt to a conversation at rest."""
         self._store = store
-        self._stored = StoredRows(store, prices)
+        self._stored_rows = StoredRows(store, prices)
         self._status = status
         self._find_hub = find_hub
         self._can_continue = can_continue
@@ -269,21 +271,21 @@ class InboxRows:
         """What the store has. Raises StoreError."""
         self._reachable = reachable_ids()
         limit = None if self._store.version() is not None else _MOST_WITHOUT_INDEX
-        return self._stored.of(self._store.find(Query(without_settings=(HIDDEN_SETTING,), limit=limit)))
+        return self._stored_rows.of(self._store.find(Query(without_settings=(HIDDEN_SETTING,), limit=limit)))
 
-    def of(self, found: Iterable[Metadata]) -> dict[str, InboxRow]:
+    def of(self, sessions: Iterable[Metadata]) -> dict[str, InboxRow]:
         """The rows of these logs alone. Raises StoreError."""
         self._reachable = reachable_ids()
-        self.show(self._stored.of(found))
+        self.show(self._stored_rows.of(sessions))
         return self.rows
 
-    def show(self, found: list[StoredRow]) -> None:
+    def show(self, rows: list[StoredRow]) -> None:
         """Instead of what was shown. Logs that have come since they were read stay."""
         with self._lock:
-            newer = self._followed.keys() - {one.metadata.session_id for one in found}
-            self._base = {one.metadata.session_id: one for one in found}
+            newer = self._followed.keys() - {one.metadata.session_id for one in rows}
+            self._base = {one.metadata.session_id: one for one in rows}
             self.rows, self._tally = {}, [0, 0, 0, 0]
-            for one in found:
+            for one in rows:
                 self._show(one.metadata, one.row, is_unfinished=one.is_unfinished)
             for log_id in newer:
                 self._update(log_id)
@@ -304,7 +306,7 @@ class InboxRows:
     def logs(self) -> list[Metadata]:
         """Of the sessions that the store has."""
         with self._lock:
-            return [one.metadata for one in self._base.values()]
+            return [row.metadata for row in self._base.values()]
 
     def update(self, log_ids: Iterable[str]) -> list[str]:
         """Read what is new in these logs; returns those whose row has changed or was removed."""
@@ -322,7 +324,7 @@ class InboxRows:
         if log_id in self._followed:
             return
         with suppress(HarnessError):
-            followed = _Followed(self._stored.fold(self._store.metadata(log_id)))
+            followed = _Followed(self._stored_rows.fold(self._store.metadata(log_id)))
             with self._lock:
                 self._followed.setdefault(log_id, followed)
 
@@ -389,13 +391,13 @@ class InboxRows:
         """An open question of a session with all that it is about; None: it is not open. Raises HarnessError."""
         with self._lock:
             followed = self._followed.get(log_id)
-            fold = self._stored.fold(self._store.metadata(log_id)) if followed is None else followed.fold
+            fold = self._stored_rows.fold(self._store.metadata(log_id)) if followed is None else followed.fold
             return fold.whole_ask(ask_id, self._around(fold.metadata, is_unfinished=fold.is_open))
 
     def changed_paths(self, log_id: str) -> list[str]:
         """The files that the edits of a session changed. Raises HarnessError."""
         followed = self._followed.get(log_id)
-        fold = self._stored.fold(self._store.metadata(log_id)) if followed is None else followed.fold
+        fold = self._stored_rows.fold(self._store.metadata(log_id)) if followed is None else followed.fold
         return fold.changed_paths
 
     def close(self) -> None:
@@ -439,7 +441,7 @@ class InboxRows:
             self._forget(log_id)  # another log with the same id
             followed = None
         if followed is None:
-            followed = self._followed[log_id] = _Followed(self._stored.fold(metadata))
+            followed = self._followed[log_id] = _Followed(self._stored_rows.fold(metadata))
         followed.fold.metadata = metadata
         try:
             followed.read_on(self._store, self._find_hub(log_id))
@@ -469,21 +471,21 @@ class InboxRows:
         around = self._around(metadata, is_unfinished=is_unfinished)
         followed = self._followed.get(log_id)
         if followed is None and is_unfinished and around.is_live:
-            followed = self._followed[log_id] = _Followed(self._stored.fold(metadata))
-        shown = _completed(row, metadata, around) if followed is None else followed.fold.row(around)
-        if self.rows.get(log_id) == shown:
+            followed = self._followed[log_id] = _Followed(self._stored_rows.fold(metadata))
+        row_shown = _completed(row, metadata, around) if followed is None else followed.fold.row(around)
+        if self.rows.get(log_id) == row_shown:
             return False
-        self._put(log_id, shown)
+        self._put(log_id, row_shown)
         return True
 
     def _put(self, log_id: str, row: InboxRow | None) -> bool:
         """Whether there was one before."""
         before = self.rows.pop(log_id, None)
-        for one, sign in ((before, -1), (row, 1)):
-            if one is not None:
+        for row_of_log, sign in ((before, -1), (row, 1)):
+            if row_of_log is not None:
                 self._tally = [
                     count + sign * is_counted
-                    for count, is_counted in zip(self._tally, _counted(one), strict=True)
+                    for count, is_counted in zip(self._tally, _counted(row_of_log), strict=True)
                 ]
         if row is not None:
             self.rows[log_id] = row

@@ -85,9 +85,9 @@ class ServedInbox:
         data = self._calls.get(f"/api/sessions/{quote(session, safe='')}/asks/{quote(ask, safe='')}")
         return msgspec.convert(data, RowAsk)
 
-    def wait(self, seen: int, timeout_s: float) -> int:
+    def wait(self, version: int, timeout_s: float) -> int:
         with self._changed:
-            self._changed.wait_for(lambda: self._number != seen, timeout_s)
+            self._changed.wait_for(lambda: self._number != version, timeout_s)
             return self._number
 
     def send(self, session: str, command: Command) -> None:
@@ -163,7 +163,7 @@ class ServedInbox:
                 self._rows |= {row.id: row for row in message.changed}
                 for removed in message.removed:
                     self._rows.pop(removed, None)
-                new = {(one.session, one.relay_id): one.by for one in message.answered}
+                new = {(answer.session, answer.relay_id): answer.by for answer in message.answered}
                 self._answered = dict(list((self._answered | new).items())[-_ANSWERS:])
             else:
                 return

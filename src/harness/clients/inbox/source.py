@@ -58,8 +58,8 @@ class InboxSource(Protocol):
         """An open question with all that it is about, however long. Raises HarnessError, also when it is not open."""
         ...
 
-    def wait(self, seen: int, timeout_s: float) -> int:
-        """Until something has changed since `seen` (at first 0); returns what to give the next time."""
+    def wait(self, version: int, timeout_s: float) -> int:
+        """Until something has changed since `version` (at first 0); returns what to give the next time."""
         ...
 
     def send(self, session: str, command: Command) -> None:
@@ -95,9 +95,9 @@ class _Changes:
             self._number += 1
             self._changed.notify_all()
 
-    def wait(self, seen: int, timeout_s: float) -> int:
+    def wait(self, version: int, timeout_s: float) -> int:
         with self._changed:
-            self._changed.wait_for(lambda: self._number != seen, timeout_s)
+            self._changed.wait_for(lambda: self._number != version, timeout_s)
             return self._number
 
 
@@ -140,13 +140,13 @@ class FileInbox:
         return self._rows.rows.get(session)
 
     def whole_ask(self, session: str, ask: str) -> RowAsk:
-        found = self._rows.whole_ask(session, ask)
-        if found is None:
+        ask_text = self._rows.whole_ask(session, ask)
+        if ask_text is None:
             raise UsageError(NOT_OPEN)
-        return found
+        return ask_text
 
-    def wait(self, seen: int, timeout_s: float) -> int:
-        return self._changes.wait(seen, timeout_s)
+    def wait(self, version: int, timeout_s: float) -> int:
+        return self._changes.wait(version, timeout_s)
 
     def send(self, session: str, command: Command) -> None:
         if self._store.is_live(session) and self._links.reaches(session):
@@ -210,10 +210,10 @@ class FileInbox:
             can = self._can_continue and metadata.kind == "thread"
             return RowStatus(can=RowCan(submit=can, answer=can))
         status = self._links.status(log_id)
-        held = held_status(metadata, is_reachable=status is not None)
+        held_one = held_status(metadata, is_reachable=status is not None)
         if status is not None:
-            return held._replace(can=_can(status))
-        return held._replace(can=_EVERYTHING) if held.is_held and _has_server() else held
+            return held_one._replace(can=_can(status))
+        return held_one._replace(can=_EVERYTHING) if held_one.is_held and _has_server() else held_one
 
     def _notified(self, log_ids: set[str] | None) -> None:
         with self._reading, suppress(HarnessError):
@@ -242,11 +242,11 @@ class FileInbox:
 
     def _count(self) -> None:
         """Compute the cost of today; not before the first screen is shown."""
-        seen = 0
+        version = 0
         self._is_shown.wait()
         self._is_over.wait(_FIRST_COUNT_S)
         while not self._is_over.is_set():
-            seen = self._changes.wait(seen, _TODAY_EVERY_S)
+            version = self._changes.wait(version, _TODAY_EVERY_S)
             with suppress(HarnessError):
                 self.today = today_in(self._store, self._prices)
             self._is_over.wait(_TODAY_EVERY_S)

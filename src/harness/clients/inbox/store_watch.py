@@ -73,18 +73,20 @@ class StoreWatch:
                 self._notified(ids)
 
     def _poll(self) -> None:
-        known: dict[str, tuple[int, str]] | None = None
+        versions: dict[str, tuple[int, str]] | None = None
         while not self._is_over.is_set():
             try:
-                found = self._store.find(Query(limit=_LOOKED_AT))
+                sessions = self._store.find(Query(limit=_LOOKED_AT))
             except HarnessError:
-                found = []
-            now = {one.session_id: (one.updated_ms, one.outcome) for one in found}
-            if known is None:
+                sessions = []
+            now = {session.session_id: (session.updated_ms, session.outcome) for session in sessions}
+            if versions is None:
                 self._notified(None)  # what changed before the first look
-            elif changed := {key for key in now.keys() | known.keys() if known.get(key) != now.get(key)}:
+            elif changed := {
+                key for key in now.keys() | versions.keys() if versions.get(key) != now.get(key)
+            }:
                 self._notified(changed)
-            known = now
+            versions = now
             self._is_over.wait(_POLL_S)
 
 

@@ -58,16 +58,16 @@ class StoredRows:
         made_with = msgspec.json.encode([_VERSION, fields, prices.date, sorted(prices.by_model.items())])
         self._mark = sha256(made_with).hexdigest()[:12]
 
-    def of(self, found: Iterable[Metadata]) -> list[StoredRow]:
+    def of(self, sessions: Iterable[Metadata]) -> list[StoredRow]:
         """The rows of these logs; those that are not saved are folded now, and saved if they are at rest."""
-        logs = list(found)
+        logs = list(sessions)
         saved = self._saved(logs)
         rows: list[StoredRow] = []
         new: list[tuple[str, int, bytes]] = []
         for metadata in logs:
-            known = saved.get(metadata.session_id)
-            if known is not None and known.mark == self._mark_of(metadata):
-                rows.append(StoredRow(metadata, known.row, known.is_unfinished))
+            known_row = saved.get(metadata.session_id)
+            if known_row is not None and known_row.mark == self._mark_of(metadata):
+                rows.append(StoredRow(metadata, known_row.row, known_row.is_unfinished))
                 continue
             fold = self.fold(metadata)
             rows.append(StoredRow(metadata, fold.value, fold.is_open))
@@ -97,11 +97,11 @@ class StoredRows:
     def _restored(self, metadata: Metadata) -> InboxFold | None:
         if metadata.fork is not None:
             return None
-        found = self._store.snapshot(metadata.session_id, _FOLD)
-        if found is None:
+        saved_fold = self._store.snapshot(metadata.session_id, _FOLD)
+        if saved_fold is None:
             return None
         try:
-            mark, created_ms, snapshot = msgspec.json.decode(found[1], type=tuple[str, int, Any])
+            mark, created_ms, snapshot = msgspec.json.decode(saved_fold[1], type=tuple[str, int, Any])
             if (mark, created_ms) != (self._mark, metadata.created_ms):
                 return None
             fold = self._new(metadata)
@@ -121,12 +121,12 @@ class StoredRows:
                 data = self._store.snapshots(_ROW)
             else:
                 for metadata in logs:
-                    if found := self._store.snapshot(metadata.session_id, _ROW):
-                        data[metadata.session_id] = found[1]
+                    if snapshot := self._store.snapshot(metadata.session_id, _ROW):
+                        data[metadata.session_id] = snapshot[1]
         decoded: dict[str, _SavedRow] = {}
-        for log_id, one in data.items():
+        for log_id, saved_row in data.items():
             with suppress(msgspec.MsgspecError):
-                decoded[log_id] = _decoder.decode(one)
+                decoded[log_id] = _decoder.decode(saved_row)
         return decoded
 
     def _save(self, name: str, new: list[tuple[str, int, bytes]]) -> None:

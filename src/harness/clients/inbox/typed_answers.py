@@ -119,20 +119,20 @@ def question_text(relay: Data, *, is_whole: bool = False, folder: str = "") -> s
     most = 10**9 if is_whole else _MOST_LINES
     who = _who(relay)
     if relay["kind"] == "permission":
-        asked = _permission(relay, most, is_whole=is_whole)
+        lines = _permission(relay, most, is_whole=is_whole)
         place = [f"  in {revealed(folder, is_line=True)}"] if folder else []
-        return "\n".join([f"? {who}{asked}", *_reason_lines(relay), *place, _keys(relay)])
+        return "\n".join([f"? {who}{lines}", *_reason_lines(relay), *place, _keys(relay)])
     if relay["kind"] == "plan":
         plan = relay["payload"].get("plan", "") if isinstance(relay["payload"], dict) else ""
-        shown = bounded(neutralised(str(plan)).split("\n"), most, f"{SHOW} shows all of it")
+        plan_lines = bounded(neutralised(str(plan)).split("\n"), most, f"{SHOW} shows all of it")
         heading = _indented(relay["question"] or "Is this plan good?")
         return "\n".join(
-            [f"? {who}{heading}", *(f"  {line}" for line in shown), "  [y]es, or what to change"]
+            [f"? {who}{heading}", *(f"  {line}" for line in plan_lines), "  [y]es, or what to change"]
         )
     questions = _questions(relay)
     if len(questions) == 1:
         return _question_text(questions[0], who)
-    return "\n".join(_question_text(one, who) for one in questions)
+    return "\n".join(_question_text(question, who) for question in questions)
 
 
 def reply_to(relay: Data, text: str) -> TypedReply:
@@ -150,8 +150,8 @@ def reply_to(relay: Data, text: str) -> TypedReply:
             return TypedReply(True, choice if choice != "once" else "")
         return TypedReply(False, reason=reason)
     questions = _questions(relay)
-    chosen = _chosen(questions[0], text) if len(questions) == 1 else text
-    return TypedReply(True, answer=chosen if chosen != text else _answer(relay, text))
+    choice_id = _chosen(questions[0], text) if len(questions) == 1 else text
+    return TypedReply(True, answer=choice_id if choice_id != text else _answer(relay, text))
 
 
 def answering_command(relay: Data, reply: TypedReply) -> AnswerCommand | Approve | Deny:
@@ -177,8 +177,10 @@ def _permission(relay: Data, most: int, *, is_whole: bool) -> str:
     lines = lines_of(arguments, preview)
     for call in further:
         lines += [f"and: {title(call['toolName'], None)}", *lines_of(call["input"])]
-    shown = lines if is_whole else bounded(lines, most, hint)
-    return "\n".join([f"may it call {title(relay['toolName'], None)}", *(f"  {line}" for line in shown)])
+    lines_shown = lines if is_whole else bounded(lines, most, hint)
+    return "\n".join(
+        [f"may it call {title(relay['toolName'], None)}", *(f"  {line}" for line in lines_shown)]
+    )
 
 
 def _reason_lines(relay: Data) -> list[str]:
@@ -192,12 +194,12 @@ def _reason_lines(relay: Data) -> list[str]:
 def _offered(relay: Data) -> dict[str, str]:
     """The ids of what can be allowed, with what each grants."""
     options = relay["options"] or [{"id": "once", "kind": "allow-once", "label": "Allow once"}]
-    return {one["id"]: one["label"] for one in options if one["kind"] != "reject-once"}
+    return {option["id"]: option["label"] for option in options if option["kind"] != "reject-once"}
 
 
 def _keys(relay: Data) -> str:
-    offered = _offered(relay).items()
-    keys = [f"[{_KEYS[id]}] {revealed(label, is_line=True)}" for id, label in offered if id in _KEYS]
+    answers = _offered(relay).items()
+    keys = [f"[{_KEYS[id]}] {revealed(label, is_line=True)}" for id, label in answers if id in _KEYS]
     keys.append("[n] No, or why not")
     is_short_enough = sum(map(columns, keys)) + 3 * len(keys) <= _WIDEST_KEYS
     return f"  {'   '.join(keys)}" if is_short_enough else "\n".join(f"  {key}" for key in keys)
@@ -210,26 +212,26 @@ def _questions(relay: Data) -> list[_Question]:
     payload = relay["payload"] if isinstance(relay["payload"], dict) else {}
     several = payload.get("questions")
     if (
-        found := [_question(one) for one in several if isinstance(one, dict)]
+        questions := [_question(question) for question in several if isinstance(question, dict)]
         if isinstance(several, list)
         else []
     ):
-        return found
+        return questions
     options = payload.get("options") if isinstance(payload.get("options"), list) else relay["options"]
     is_multiple = payload.get("selectionMode") == "multi_select"
     return [_Question("", relay["question"], _options(options), is_multiple)]
 
 
-def _question(one: Data) -> _Question:
-    header = f"{one['header']}: " if one.get("header") else ""
-    text = str(one.get("question", ""))
-    options = _options(one.get("options"))
-    return _Question(str(one.get("id", "")), f"{header}{text}", options, one.get("multiple") is True)
+def _question(data: Data) -> _Question:
+    header = f"{data['header']}: " if data.get("header") else ""
+    text = str(data.get("question", ""))
+    options = _options(data.get("options"))
+    return _Question(str(data.get("id", "")), f"{header}{text}", options, data.get("multiple") is True)
 
 
 def _options(options: Any) -> list[tuple[str, str]]:
-    found = [one if isinstance(one, dict) else {"label": one} for one in options or ()]
-    return [(str(one.get("label", "")), str(one.get("description") or "")) for one in found]
+    choices = [option if isinstance(option, dict) else {"label": option} for option in options or ()]
+    return [(str(option.get("label", "")), str(option.get("description") or "")) for option in choices]
 
 
 def _question_text(question: _Question, who: str, place: str = "") -> str:

@@ -205,15 +205,15 @@ def question_text(relay: Relay) -> str:
 
 
 def about_question(relay: Relay) -> dict[str, Any]:
-    options = [{"id": one.id, "label": one.label} for one in relay.choices or ()]
-    options = options or [{"id": one, "label": one} for one in relay.options or ()]
+    options = [{"id": choice.id, "label": choice.label} for choice in relay.choices or ()]
+    options = options or [{"id": choice, "label": choice} for choice in relay.options or ()]
     return {"id": relay.id, "kind": relay.kind, "options": options}
 
 
 def form_of(relay: Relay) -> dict[str, Any]:
     """The question as a form of MCP."""
     field: dict[str, Any] = {"type": "string"}
-    options = [one["id"] for one in about_question(relay)["options"]]
+    options = [option["id"] for option in about_question(relay)["options"]]
     if options:
         field["enum"] = options
     schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}

@@ -52,14 +52,14 @@ class AgentTools:
         """A run of this server, or of one before it: clients start their servers again. Raises HarnessError."""
         if (run := self._runs.get(session)) is not None:
             return run
-        opened = await self._found(session)
-        if opened.metadata.kind != "thread":
+        session_found = await self._found(session)
+        if session_found.metadata.kind != "thread":
             raise UnknownSession(
                 f"no session {session[:80]!r} was started here", hint="run_agent with `session` continues it"
             )
-        await self._check_session(opened, self._host.default.cwd)
-        await self._host.revive(opened)
-        run = self._run(opened.log_id, None)
+        await self._check_session(session_found, self._host.default.cwd)
+        await self._host.revive(session_found)
+        run = self._run(session_found.log_id, None)
         run.check_alive()
         return run
 
@@ -139,11 +139,11 @@ class AgentTools:
         if not isinstance(cwd, str) or not cwd.startswith("/"):
             raise UsageError("cwd must be an absolute path")
         if session:
-            opened = await self._found(str(session)[:200])
-            await self._check_session(opened, cwd)
+            session_found = await self._found(str(session)[:200])
+            await self._check_session(session_found, cwd)
             if session in self._runs:
                 return self._runs[session]
-            log_id = await self._host.continued(opened, cwd)
+            log_id = await self._host.continued(session_found, cwd)
         else:
             agent, model = (str(arguments.get(name) or "")[:200] for name in ("agent", "model"))
             default = self._host.default
@@ -154,19 +154,25 @@ class AgentTools:
             log_id = self._host.opened(await self._host.backend.create(setup))
         return self._run(log_id, budget)
 
-    async def _check_session(self, opened: OpenedSession, cwd: str) -> None:
+    async def _check_session(self, session: OpenedSession, cwd: str) -> None:
         """Raises UsageError for one that is a person's at this moment, or that reaches further than this server."""
-        setup = self._host.setup(opened)
-        self._reach.check(replace(setup, cwd=opened.metadata.cwd or cwd))
-        is_ours = self._host.backend.hub(opened.log_id) is not None
-        if not is_ours and opened.log_id and await asyncio.to_thread(self._host.store.is_live, opened.log_id):
+        setup = self._host.setup(session)
+        self._reach.check(replace(setup, cwd=session.metadata.cwd or cwd))
+        is_ours = self._host.backend.hub(session.log_id) is not None
+        if (
+            not is_ours
+            and session.log_id
+            and await asyncio.to_thread(self._host.store.is_live, session.log_id)
+        ):
             raise UsageError(
                 "this session is open in another program",
                 hint="what is to be done there its user decides; begin a new session",
             )
 
     def _forget_old(self) -> None:
-        for session in [one for one, run in self._runs.items() if run.is_over][: _MOST_RUNS // 2]:
+        for session in [session_id for session_id, run in self._runs.items() if run.is_over][
+            : _MOST_RUNS // 2
+        ]:
             self._runs.pop(session).close()
         if len(self._runs) >= _MOST_RUNS:
             raise UsageError(f"{_MOST_RUNS} agents are at work already", hint="wait for some of them first")
@@ -216,10 +222,14 @@ class AgentTools:
     async def _show(self, arguments: Fields) -> Fields:
         session = text_of(arguments, "session")
         most = whole_of(arguments, "most_characters", _SHOWN, _MOST_SHOWN)
-        opened = await self._found(session)
+        session_found = await self._found(session)
 
         def shown() -> str:
-            batches = opened.batches() if opened.stored else read_batches(self._host.store, opened.log_id)
+            batches = (
+                session_found.batches()
+                if session_found.stored
+                else read_batches(self._host.store, session_found.log_id)
+            )
             view = markdown.open(ViewOptions())
             pieces = [piece for batch in batches for event in batch for piece in view.feed(event)]
             return b"".join([*pieces, *view.finish()]).decode("utf-8", "replace")
@@ -243,11 +253,11 @@ class AgentTools:
         limit = whole_of(arguments, "limit", 10, _MOST_PASSAGES)
         cwd = arguments.get("cwd")
         choice = SessionChoice(project=cwd if isinstance(cwd, str) else "")
-        asked = SessionSearch(parts=parts_of(text_of(arguments, "query")))
+        search = SessionSearch(parts=parts_of(text_of(arguments, "query")))
         histories = HistorySessions() if self._host.has_histories else None
         if histories is not None:
             histories.read_all(lambda _words: None)
-        hits = find_hits(asked, choice, store, histories, limit)
+        hits = find_hits(search, choice, store, histories, limit)
         passages = [
             {
                 "session": hit.session_id if hit.is_ours else f"{hit.agent}:{hit.session_id}",

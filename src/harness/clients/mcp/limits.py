@@ -28,8 +28,8 @@ _MOST_ABOVE = 64
 def depth_here(environ: Mapping[str, str]) -> int:
     """How many servers of ours are above this one."""
     text = environ.get(DEPTH, "")
-    told = int(text) if text.isdecimal() and len(text) < 4 else 0
-    return max(told, _servers_above())
+    depth = int(text) if text.isdecimal() and len(text) < 4 else 0
+    return max(depth, _servers_above())
 
 
 def _servers_above() -> int:
@@ -68,14 +68,14 @@ class CallLimits:
                 f"agents call agents {self.depth} deep already, which is the limit",
                 hint="do this task yourself, with your own tools",
             )
-        known = [one for one in (wanted_usd, self._left_usd) if one is not None]
-        budget = min(known, default=None)
+        limits = [limit for limit in (wanted_usd, self._left_usd) if limit is not None]
+        budget = min(limits, default=None)
         if budget is not None and budget <= 0:
             raise UsageError(
                 "the budget of this task is used up",
                 hint="finish with what you have, and say what is missing",
             )
-        least = min([one for one in (budget, *at_work) if one is not None], default=None)
+        least = min([limit for limit in (budget, *at_work) if limit is not None], default=None)
         if least is None:
             self._environ.pop(BUDGET, None)
         else:
@@ -109,9 +109,9 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, setup: Setup) -> None:
         """Raises UsageError for a task or a session that reaches further."""
         granted = _RIGHTS[self.permission_mode]
-        wanted = _RIGHTS.get(setup.permission_mode or self.permission_mode, len(_RIGHTS))
+        rank = _RIGHTS.get(setup.permission_mode or self.permission_mode, len(_RIGHTS))
         uses_settings = setup.folder_settings == "use" and self.permission_mode != "fullAuto"
-        if uses_settings or wanted > granted:
+        if uses_settings or rank > granted:
             raise UsageError(
                 "this session may do more without asking than this server was started with",
                 hint="begin a new one, or let your user continue it",

@@ -71,7 +71,7 @@ class McpConnection(RpcConnection):
         self._capabilities: Fields = {}
         self._version = ""
         self._calls: dict[Any, DelegatedRun] = {}
-        self._asked: dict[str, asyncio.Future[Fields]] = {}
+        self._open_requests: dict[str, asyncio.Future[Fields]] = {}
         self._rounds: dict[str, int] = {}
         self._count = 0
 
@@ -116,10 +116,10 @@ class McpConnection(RpcConnection):
         return await self._task(method, parameters, client)
 
     def _initialize(self, parameters: Fields) -> Fields:
-        wanted = parameters.get("protocolVersion")
-        given = parameters.get("capabilities")
-        self._capabilities = given if isinstance(given, dict) else {}
-        self._version = wanted if wanted in OLDER else OLDER[0]
+        version = parameters.get("protocolVersion")
+        capabilities = parameters.get("capabilities")
+        self._capabilities = capabilities if isinstance(capabilities, dict) else {}
+        self._version = version if version in OLDER else OLDER[0]
         return {
             "protocolVersion": self._version,
             "capabilities": {"tools": {}},
@@ -130,8 +130,8 @@ class McpConnection(RpcConnection):
     # Calls of tools
 
     async def _call(self, request_id: Any, parameters: Fields, meta: Fields, client: CallingClient) -> Fields:
-        name, given = parameters.get("name"), parameters.get("arguments")
-        arguments: Fields = given if isinstance(given, dict) else {}
+        name, tool_arguments = parameters.get("name"), parameters.get("arguments")
+        arguments: Fields = tool_arguments if isinstance(tool_arguments, dict) else {}
         if name not in [tool["name"] for tool in TOOLS]:
             raise RpcError(INVALID_PARAMETERS, f"there is no tool {str(name)[:80]!r}")
         try:
@@ -150,8 +150,8 @@ class McpConnection(RpcConnection):
             run = await self._tools.known(text_of({"requestState": state}, "requestState"))
             await self._answer_all(run, parameters.get("inputResponses"))
         else:
-            given = parameters.get("arguments")
-            run = await self._tools.begin(name, given if isinstance(given, dict) else {})
+            tool_arguments = parameters.get("arguments")
+            run = await self._tools.begin(name, tool_arguments if isinstance(tool_arguments, dict) else {})
             self._rounds.pop(run.id, None)
         self._calls[request_id] = run
         tries: Counter[str] = Counter()
@@ -198,13 +198,13 @@ class McpConnection(RpcConnection):
 
     async def _report(self, run: DelegatedRun, token: Any) -> None:
         """Tell the client of each call that the agent makes."""
-        told = 0
+        report_seq = 0
         while isinstance(token, str | int):
             async with run.changed:
                 await run.changed.wait()
-            if run.steps > told:
-                told = run.steps
-                about = {"progressToken": token, "progress": told, "message": run.last_call}
+            if run.steps > report_seq:
+                report_seq = run.steps
+                about = {"progressToken": token, "progress": report_seq, "message": run.last_call}
                 self._send({"method": "notifications/progress", "params": about})
 
     async def _ask(self, run: DelegatedRun, relay: Relay) -> Fields | None:
@@ -213,7 +213,7 @@ class McpConnection(RpcConnection):
         key, form = f"h{self._count}", form_of(relay)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Fields] = loop.create_future()
-        self._asked[key] = future
+        self._open_requests[key] = future
         elsewhere = loop.create_task(run.wait_for_answer(relay.id, None))
         parameters = dict(form["params"])
         if self._version < "2025-11-25":
@@ -227,7 +227,7 @@ class McpConnection(RpcConnection):
             self._send({"method": "notifications/cancelled", "params": about})
             return None
         finally:
-            self._asked.pop(key, None)
+            self._open_requests.pop(key, None)
             elsewhere.cancel()
 
     # Tasks
@@ -259,7 +259,7 @@ class McpConnection(RpcConnection):
             task.cancel()
 
     def _answered(self, message: Fields) -> None:
-        future = self._asked.get(str(message.get("id")))
+        future = self._open_requests.get(str(message.get("id")))
         if future is not None and not future.done():
             result = message.get("result")
             future.set_result(result if isinstance(result, dict) else {"action": "cancel"})
@@ -274,9 +274,9 @@ class McpConnection(RpcConnection):
 
 def _check_version(meta: Fields) -> None:
     """Raises RpcError for a version that is not spoken here, and without what every request must say."""
-    wanted = meta[f"{_META}protocolVersion"]
-    if wanted not in MODERN:
-        about = {"supported": list(MODERN), "requested": wanted}
+    version = meta[f"{_META}protocolVersion"]
+    if version not in MODERN:
+        about = {"supported": list(MODERN), "requested": version}
         raise RpcError(_UNSUPPORTED_VERSION, "this version of the protocol is not spoken here", about)
     if not isinstance(meta.get(f"{_META}clientCapabilities"), dict):
         raise RpcError(INVALID_PARAMETERS, f"`_meta` must have `{_META}clientCapabilities`")

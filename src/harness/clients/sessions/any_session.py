@@ -76,25 +76,25 @@ def find_session(store: FileStore, text: str) -> AnySession:
         raise unknown(store, text)
     from harness.clients.sessions.histories import HistorySessions, mark_of_copy
 
-    recorded = _recorded(store, text)
-    if recorded is not None and not is_copy(recorded):
-        return _ours(store, recorded)
-    stored = HistorySessions().find(text)
-    if recorded is not None:
-        has_grown = stored is not None and not stored.gone_ms and stored.mark != mark_of_copy(recorded)
+    log = _recorded(store, text)
+    if log is not None and not is_copy(log):
+        return _ours(store, log)
+    original = HistorySessions().find(text)
+    if log is not None:
+        has_grown = original is not None and not original.gone_ms and original.mark != mark_of_copy(log)
         if not has_grown:
-            return _ours(store, recorded)
-    if stored is None:
+            return _ours(store, log)
+    if original is None:
         raise unknown(store, text)
-    if stored.gone_ms:
-        raise deleted(stored)
+    if original.gone_ms:
+        raise deleted(original)
     return AnySession(
-        agent=stored.agent,
-        session_id=stored.session_id,
-        cwd=stored.cwd,
-        title=stored.title or stored.prompt,
+        agent=original.agent,
+        session_id=original.session_id,
+        cwd=original.cwd,
+        title=original.title or original.prompt,
         store=store,
-        stored=stored,
+        stored=original,
     )
 
 
@@ -104,10 +104,10 @@ def log_of_deleted(store: FileStore, session: CataloguedSession) -> Metadata:
     Raises UnknownSession where there is neither.
     """
     name = session.agent, session.session_id
-    logs = [one for one in find_named(store) if name in one.names_of_agents()]
+    logs = [log for log in find_named(store) if name in log.names_of_agents()]
     if not logs:
         raise deleted(session)
-    return max(logs, key=lambda one: (is_copy(one), one.updated_ms))
+    return max(logs, key=lambda log: (is_copy(log), log.updated_ms))
 
 
 def deleted(session: CataloguedSession) -> UnknownSession:
@@ -125,8 +125,8 @@ def is_deleted(session: AnySession) -> bool:
 
     if not session.log_id or not is_copy(session.store.metadata(session.log_id)):
         return False
-    stored = HistorySessions().exactly(session.agent, session.session_id)
-    return stored is None or bool(stored.gone_ms)
+    original = HistorySessions().exactly(session.agent, session.session_id)
+    return original is None or bool(original.gone_ms)
 
 
 def _ours(store: FileStore, metadata: Metadata) -> AnySession:
@@ -145,22 +145,22 @@ def _recorded(store: FileStore, text: str) -> Metadata | None:
     """The newest log of the agent's session of that id, or of a beginning of it."""
     from harness.agents.registry import load
 
-    agent, colon, wanted = text.strip().rpartition(":")
+    agent, colon, wanted_id = text.strip().rpartition(":")
     if colon:
         try:
             agent = load(agent).name
         except UnknownAgent as error:
             raise UnknownSession(error.message, hint=error.hint) from error
-    named = [(one, name) for one in find_named(store) for name in one.names_of_agents()]
-    named = [(one, name) for one, name in named if agent in ("", name[0])]
-    found = [(one, name) for one, name in named if name[1] == wanted]
-    found = found or [(one, name) for one, name in named if name[1].startswith(wanted)]
-    names = dict.fromkeys(name for _, name in found)
+    named_sessions = [(log, name) for log in find_named(store) for name in log.names_of_agents()]
+    named_sessions = [(log, name) for log, name in named_sessions if agent in ("", name[0])]
+    matches = [(log, name) for log, name in named_sessions if name[1] == wanted_id]
+    matches = matches or [(log, name) for log, name in named_sessions if name[1].startswith(wanted_id)]
+    names = dict.fromkeys(name for _, name in matches)
     if len(names) > 1:
         some = ", ".join(":".join(name) for name in list(names)[:_MOST_NAMED])
         hint = "give more characters of the id, or AGENT:ID"
-        raise UnknownSession(f"{len(names)} sessions begin with {wanted}: {some}", hint=hint)
-    return max((one for one, _ in found), key=lambda one: one.updated_ms, default=None)
+        raise UnknownSession(f"{len(names)} sessions begin with {wanted_id}: {some}", hint=hint)
+    return max((log for log, _ in matches), key=lambda log: log.updated_ms, default=None)
 
 
 def model_of_session(session: AnySession) -> str:
@@ -186,8 +186,8 @@ def _asks_a_model_itself(agent: str) -> bool:
     """Such an agent runs in a process of Harness: it has no raw record, and its log has the model by its whole name."""
     from harness.agents.registry import load
 
-    found = load(agent)
-    return found.work is not None and "model" in found.supports
+    agent_found = load(agent)
+    return agent_found.work is not None and "model" in agent_found.supports
 
 
 def _requested_model(path: str) -> str:
@@ -201,10 +201,10 @@ def _requested_model(path: str) -> str:
     return "" if provider and start.model.startswith(f"{provider}/") else start.model
 
 
-def require_folder(session: AnySession, given: str) -> str:
+def require_folder(session: AnySession, folder_given: str) -> str:
     """Where a session is continued: its own directory, or the given one. Raises UsageError."""
-    if given:
-        return given
+    if folder_given:
+        return folder_given
     folder = recorded_folder(session.cwd) if session.cwd else ""
     if session.cwd and not folder:
         is_odd = has_odd_name(session.cwd)  # then it may well be there

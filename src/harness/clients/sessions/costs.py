@@ -30,13 +30,15 @@ def mixed_amounts(
     from harness.clients.sessions.witnesses import join_usage
 
     ledger = Ledger()
-    ledger.invocations = join_usage([one for ours in sessions for one in ours], catalogue).invocations
+    ledger.invocations = join_usage(
+        [invocation for ours in sessions for invocation in ours], catalogue
+    ).invocations
     charges = ledger.charges(prices, lambda _at_ms: "")
-    return [total(_of_logs(charges, {one.log_id for one in ours})) for ours in sessions]
+    return [total(_of_logs(charges, {invocation.log_id for invocation in ours})) for ours in sessions]
 
 
 def _of_logs(charges: Iterable[Charge], logs: Collection[str]) -> list[Charge]:
-    return [one for one in charges if one.session_id in logs]
+    return [charge for charge in charges if charge.session_id in logs]
 
 
 def _charge(row: CataloguedUsage) -> Charge:

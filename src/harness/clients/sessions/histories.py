@@ -98,10 +98,10 @@ class HistorySessions:
 
     def problems(self) -> dict[str, str]:
         """The agents whose sessions cannot be listed, and why."""
-        found = {
+        by_agent = {
             history.agent: history.problem(self.home) for history in load_all() if history.problem is not None
         }
-        return {agent: problem for agent, problem in found.items() if problem}
+        return {agent: problem for agent, problem in by_agent.items() if problem}
 
     def fingerprint(self) -> tuple[int, ...]:
         """Changes when a session was added or has changed."""
@@ -111,26 +111,26 @@ class HistorySessions:
         """The sessions that some process has open, by agent and id."""
         return live_in(self.home)
 
-    def sessions(self, chosen: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
-        return self.ask(lambda catalogue: catalogue.sessions(chosen, limit))
+    def sessions(self, choice: SessionFilter = EVERYTHING, limit: int = -1) -> list[CataloguedSession]:
+        return self.ask(lambda catalogue: catalogue.sessions(choice, limit))
 
-    def count(self, chosen: SessionFilter = EVERYTHING) -> int:
-        return self.ask(lambda catalogue: catalogue.count(chosen))
+    def count(self, choice: SessionFilter = EVERYTHING) -> int:
+        return self.ask(lambda catalogue: catalogue.count(choice))
 
-    def sums(self, chosen: SessionFilter = EVERYTHING) -> SessionSums:
-        return self.ask(lambda catalogue: catalogue.sums(chosen))
+    def sums(self, choice: SessionFilter = EVERYTHING) -> SessionSums:
+        return self.ask(lambda catalogue: catalogue.sums(choice))
 
-    def search(self, asked: SessionSearch, chosen: SessionFilter) -> Iterator[FoundSession]:
+    def search(self, query: SessionSearch, choice: SessionFilter) -> Iterator[FoundSession]:
         """The sessions that match, the last changed first."""
-        seen = set[tuple[str, str]]()
+        seen_ids = set[tuple[str, str]]()
         is_over = False
         while not is_over:
             try:
-                for found in self._catalogue.search(asked, chosen):
-                    name = found.session.agent, found.session.session_id
-                    if name not in seen:
-                        seen.add(name)
-                        yield found
+                for match in self._catalogue.search(query, choice):
+                    name = match.session.agent, match.session.session_id
+                    if name not in seen_ids:
+                        seen_ids.add(name)
+                        yield match
                 is_over = True
             except CatalogueDamaged as error:
                 self._rebuild(error)
@@ -143,16 +143,16 @@ class HistorySessions:
         """Whether a log is a copy of a session that is known here too."""
         if not is_copy(log):
             return False
-        named = self.ask(lambda catalogue: catalogue.named(log.agent_session_id, log.agent_name))
-        return any(one.session_id == log.agent_session_id for one in named)
+        sessions = self.ask(lambda catalogue: catalogue.named(log.agent_session_id, log.agent_name))
+        return any(session.session_id == log.agent_session_id for session in sessions)
 
     def read(self, sessions: Iterable[CataloguedSession]) -> list[CataloguedSession]:
-        wanted = list(sessions)
-        return self.ask(lambda catalogue: catalogue.read(wanted))
+        unread = list(sessions)
+        return self.ask(lambda catalogue: catalogue.read(unread))
 
-    def read_all(self, say: Callable[[str], object], chosen: SessionFilter = EVERYTHING) -> None:
+    def read_all(self, say: Callable[[str], object], choice: SessionFilter = EVERYTHING) -> None:
         """Read all that may match and are not read yet; a message is printed when there are many."""
-        unread = chosen.before_reading()
+        unread = choice.before_reading()
         count = self.count(unread)
         if count > _MANY:
             say(f"reading {count} sessions of other programs, once")
@@ -178,16 +178,20 @@ class HistorySessions:
         self, choice: SessionChoice, store: FileStore, limit: int, say: Callable[[str], object]
     ) -> HistoryList:
         """Those that are asked for, the last changed first."""
-        if (chosen := as_filter(choice)).needs_reading():
-            self.read_all(say, chosen)
+        if (session_filter := as_filter(choice)).needs_reading():
+            self.read_all(say, session_filter)
         live = self.live()
-        found, rest = self.matching(choice, RecordedSessions.of(find_named(store)), live, limit)
+        sessions, rest = self.matching(choice, RecordedSessions.of(find_named(store)), live, limit)
         return HistoryList(
-            [as_metadata(one, live.get((one.agent, one.session_id))) for one in found],
+            [as_metadata(session, live.get((session.agent, session.session_id))) for session in sessions],
             rest,
-            self.ask(lambda catalogue: catalogue.similar_ids([one.session_id for one in found], _BEGINNING)),
+            self.ask(
+                lambda catalogue: catalogue.similar_ids(
+                    [session.session_id for session in sessions], _BEGINNING
+                )
+            ),
             self.count(),
-            {one.session_id: one for one in found},
+            {session.session_id: session for session in sessions},
         )
 
     def mixed(self, store: FileStore, log: Metadata) -> MixedSession | None:
@@ -211,9 +215,9 @@ class HistorySessions:
         """What these have used, by their ids, as far as it is known."""
         from harness.clients.sessions.costs import stored_amounts
 
-        ids = {one.number: one.session_id for one in sessions}
-        found = self.ask(lambda catalogue: stored_amounts(catalogue, ids.keys(), prices))
-        return {ids[number]: amount for number, amount in found.items()}
+        ids = {session.number: session.session_id for session in sessions}
+        stored_sums = self.ask(lambda catalogue: stored_amounts(catalogue, ids.keys(), prices))
+        return {ids[number]: amount for number, amount in stored_sums.items()}
 
     def merged(self, store: FileStore, logs: Sequence[Metadata], prices: Prices) -> list[Metadata]:
         """The same logs, the newest first, each session once: those of one that was also used without Harness are one,
@@ -221,7 +225,7 @@ class HistorySessions:
         """
         from harness.clients.sessions.costs import mixed_amounts
 
-        known = self.names()
+        names = self.names()
         merged: list[Metadata] = []
         mixed = set[tuple[str, str]]()
         to_sum: list[tuple[Metadata, MixedSession]] = []
@@ -229,13 +233,13 @@ class HistorySessions:
             name = log.agent_name, log.agent_session_id
             if name in mixed and log.kind == "run":
                 continue
-            found = self.mixed(store, log) if name in known else None
-            if found is not None:
+            mixed_session = self.mixed(store, log) if name in names else None
+            if mixed_session is not None:
                 mixed.add(name)
                 if log.kind == "run":
-                    to_sum.append((log, found))
-                if found.is_begun_natively and log.kind == "run":
-                    log.name = log.name or found.session.title or found.session.prompt
+                    to_sum.append((log, mixed_session))
+                if mixed_session.is_begun_natively and log.kind == "run":
+                    log.name = log.name or mixed_session.session.title or mixed_session.session.prompt
             merged.append(log)
         runs = [session.times.runs for _log, session in to_sum]
         amounts = self.ask(partial(mixed_amounts, runs, prices)) if runs else []
@@ -256,50 +260,57 @@ class HistorySessions:
 
         `with_mixed`: with those of ours that were used without Harness, too.
         """
-        chosen, is_live = as_filter(choice), choice.is_live or choice.outcome in _LIVE_WORDS
+        session_filter, is_live = as_filter(choice), choice.is_live or choice.outcome in _LIVE_WORDS
         if is_live:
             ids = tuple(session_id for _agent, session_id in live)
             outcome = "" if choice.outcome in _LIVE_WORDS else choice.outcome
-            chosen = replace(chosen, only_ids=ids, outcome=outcome)
-        found: list[CataloguedSession] = []
-        behind = chosen
-        while not limit or len(found) < limit:
+            session_filter = replace(session_filter, only_ids=ids, outcome=outcome)
+        sessions: list[CataloguedSession] = []
+        behind = session_filter
+        while not limit or len(sessions) < limit:
             part = self.sessions(behind, _READ_AT_ONCE)
             if not part:
                 break
-            behind = replace(chosen, behind=(part[-1].changed_ms, part[-1].number))
-            theirs = [one for one in part if one not in ours or (with_mixed and ours.is_exceeded(one))]
-            read = [one for one in self.read(theirs) if not one.is_empty]
-            found += [
-                one
-                for one in read
-                if (choice.has_all or not one.is_child) and (not is_live or _has_outcome(one, choice, live))
+            behind = replace(session_filter, behind=(part[-1].changed_ms, part[-1].number))
+            theirs = [
+                session
+                for session in part
+                if session not in ours or (with_mixed and ours.is_exceeded(session))
             ]
-        rest = self.count(behind) if behind is not chosen else 0
-        rest += max(0, len(found) - (limit or len(found)))
-        return found[: limit or None], rest
+            readable = [session for session in self.read(theirs) if not session.is_empty]
+            sessions += [
+                session
+                for session in readable
+                if (choice.has_all or not session.is_child)
+                and (not is_live or _has_outcome(session, choice, live))
+            ]
+        rest = self.count(behind) if behind is not session_filter else 0
+        rest += max(0, len(sessions) - (limit or len(sessions)))
+        return sessions[: limit or None], rest
 
     def exactly(self, agent: str, session_id: str) -> CataloguedSession | None:
         """The session of that agent and id, read."""
-        named = self.ask(lambda catalogue: catalogue.named(session_id, agent))
-        return next(iter(self.read(one for one in named if one.session_id == session_id)), None)
+        sessions = self.ask(lambda catalogue: catalogue.named(session_id, agent))
+        return next(
+            iter(self.read(session for session in sessions if session.session_id == session_id)), None
+        )
 
     def find(self, text: str) -> CataloguedSession | None:
         """The session of that id, of a beginning of it, of `AGENT:ID`, or the `last`; None if there is none.
 
         Raises UnknownSession where there are several.
         """
-        agent, colon, wanted = text.strip().rpartition(":")
+        agent, colon, wanted_id = text.strip().rpartition(":")
         name = _name_of(agent) if colon else ""
-        is_meant = wanted and (name or not colon)
-        found = self.ask(lambda catalogue: catalogue.named(wanted, name)) if is_meant else []
-        if is_meant and not found and wanted.lower() == LAST:
-            found = self.sessions(SessionFilter(agent=name, with_children=False, with_deleted=False), 1)
-        if len(found) > 1:
-            some = ", ".join(f"{session.agent}:{session.session_id}" for session in found[:_MOST_NAMED])
+        is_meant = wanted_id and (name or not colon)
+        sessions = self.ask(lambda catalogue: catalogue.named(wanted_id, name)) if is_meant else []
+        if is_meant and not sessions and wanted_id.lower() == LAST:
+            sessions = self.sessions(SessionFilter(agent=name, with_children=False, with_deleted=False), 1)
+        if len(sessions) > 1:
+            some = ", ".join(f"{session.agent}:{session.session_id}" for session in sessions[:_MOST_NAMED])
             hint = "give more characters of the id, or AGENT:ID"
-            raise UnknownSession(f"{len(found)} sessions begin with {wanted}: {some}", hint=hint)
-        return next(iter(self.read(found)), None)
+            raise UnknownSession(f"{len(sessions)} sessions begin with {wanted_id}: {some}", hint=hint)
+        return next(iter(self.read(sessions)), None)
 
 
 def live_in(home: Home) -> dict[tuple[str, str], Activity]:
@@ -329,8 +340,8 @@ def as_filter(choice: SessionChoice) -> SessionFilter:
 
 def mark_of_copy(metadata: Metadata) -> str:
     """The mark of the stored session when it was copied; empty while the copy is not complete."""
-    kept = metadata.settings.get(KEPT)
-    mark = kept.get("mark") if isinstance(kept, dict) else None
+    marked = metadata.settings.get(KEPT)
+    mark = marked.get("mark") if isinstance(marked, dict) else None
     return mark if isinstance(mark, str) else ""
 
 
@@ -384,20 +395,20 @@ class RecordedSessions:
     @classmethod
     def of(cls, logs: Iterable[Metadata]) -> RecordedSessions:
         names: dict[tuple[str, str], set[str]] = {}
-        recorded, copies = set[tuple[str, str]](), set[tuple[str, str, str]]()
+        recorded_names, copies = set[tuple[str, str]](), set[tuple[str, str, str]]()
         spans: dict[tuple[str, str], tuple[int, int]] = {}
-        for one in logs:
-            for name in one.names_of_agents():
-                names.setdefault(name, set()).add(one.session_id)
-                if is_copy(one):
-                    copies.add((*name, mark_of_copy(one)))
+        for log in logs:
+            for name in log.names_of_agents():
+                names.setdefault(name, set()).add(log.session_id)
+                if is_copy(log):
+                    copies.add((*name, mark_of_copy(log)))
                 else:
-                    recorded.add(name)
-                    began_ms = one.created_ms if one.kind == "run" else 0
-                    first_ms, last_ms = spans.get(name, (began_ms, one.updated_ms))
-                    spans[name] = min(first_ms, began_ms), max(last_ms, one.updated_ms)
+                    recorded_names.add(name)
+                    began_ms = log.created_ms if log.kind == "run" else 0
+                    first_ms, last_ms = spans.get(name, (began_ms, log.updated_ms))
+                    spans[name] = min(first_ms, began_ms), max(last_ms, log.updated_ms)
         by_name = {name: frozenset(ids) for name, ids in names.items()}
-        return cls(by_name, frozenset(recorded), frozenset(copies), spans)
+        return cls(by_name, frozenset(recorded_names), frozenset(copies), spans)
 
     def is_exceeded(self, session: CataloguedSession) -> bool:
         """Whether a session that is recorded began before its first log, or was used after its last one."""

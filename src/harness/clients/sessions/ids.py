@@ -47,19 +47,19 @@ def all_ids(store: FileStore) -> list[str]:
 
 def find_ours(store: FileStore, text: str) -> str | None:
     """The session of the store that is meant; None if none is. Raises UnknownSession when it may be several."""
-    known = all_ids(store)
-    wanted = text.strip()
-    if wanted in known:
-        return wanted
-    if wanted.lower() == LAST and known:
-        return known[0]
-    found = _beginning_with(wanted, known) or _beginning_with(wanted.lower(), known)
-    if len(found) > 1:
-        some = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
+    ids = all_ids(store)
+    wanted_id = text.strip()
+    if wanted_id in ids:
+        return wanted_id
+    if wanted_id.lower() == LAST and ids:
+        return ids[0]
+    matches = _beginning_with(wanted_id, ids) or _beginning_with(wanted_id.lower(), ids)
+    if len(matches) > 1:
+        some = ", ".join(matches[:3]) + (" …" if len(matches) > 3 else "")
         raise UnknownSession(
-            f"{len(found)} sessions begin with {wanted}: {some}", hint="give more characters of the id"
+            f"{len(matches)} sessions begin with {wanted_id}: {some}", hint="give more characters of the id"
         )
-    return next(iter(found), None)
+    return next(iter(matches), None)
 
 
 def find(store: FileStore, text: str) -> str:
@@ -72,16 +72,16 @@ def find(store: FileStore, text: str) -> str:
 
 def unknown(store: FileStore, text: str) -> UnknownSession:
     """The error for an unknown session, with a hint."""
-    known, wanted = all_ids(store), text.strip()
+    ids, wanted_id = all_ids(store), text.strip()
     hint = (
         "`harness sessions list` lists them"
-        if known
+        if ids
         else f"`harness run` creates one; searched in {store.directory}"
     )
-    if wanted.lower() == LAST:
+    if wanted_id.lower() == LAST:
         return UnknownSession("there is no session yet", hint=hint)
-    shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
-    return UnknownSession(f"unknown session: {shown!r}", hint=hint)
+    shown_text = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+    return UnknownSession(f"unknown session: {shown_text!r}", hint=hint)
 
 
 def may_be_of_history(text: str) -> bool:
@@ -89,14 +89,16 @@ def may_be_of_history(text: str) -> bool:
     return _AGENT_AND_ID.fullmatch(text.strip()) is not None
 
 
-def _beginning_with(wanted: str, known: list[str]) -> list[str]:
-    return [log_id for log_id in known if log_id.startswith(wanted)] if _BEGINNING.fullmatch(wanted) else []
+def _beginning_with(beginning: str, ids: list[str]) -> list[str]:
+    return (
+        [log_id for log_id in ids if log_id.startswith(beginning)] if _BEGINNING.fullmatch(beginning) else []
+    )
 
 
-def abbreviated(log_id: str, known: list[str]) -> str:
-    """As short as it can be and still mean one session. `known`: as `all_ids` gives them."""
-    position = known.index(log_id)
-    neighbours = [*known[max(0, position - 1) : position], *known[position + 1 : position + 2]]
+def abbreviated(log_id: str, ids: list[str]) -> str:
+    """As short as it can be and still mean one session. `ids`: as `all_ids` gives them."""
+    position = ids.index(log_id)
+    neighbours = [*ids[max(0, position - 1) : position], *ids[position + 1 : position + 2]]
     length = _SHORTEST
     while any(other.startswith(log_id[:length].rstrip("-")) for other in neighbours):
         length += 1
@@ -110,27 +112,27 @@ def in_order(ids: Iterable[str]) -> list[str]:
 
 def table(
     sessions: Sequence[Metadata],
-    known: list[str],
+    ids: list[str],
     width: int = 0,
     marked: Collection[str] = (),
     rows: Mapping[str, InboxRow] | None = None,
     partial: Collection[str] = (),
 ) -> str:
-    """`known`: all ids there are, so that the shown ones are as short as they can be. `width`: of the screen.
+    """`ids`: all ids there are, so that the shown ones are as short as they can be. `width`: of the screen.
     `marked`: ids of sessions that are not stored by Harness. `rows`: what the others do, by id. `partial`: ids of sessions that cost more than is known.
     """
-    found = rows or {}
+    inbox_rows = rows or {}
     lines = [
         _HEADINGS,
         *(
             _row(
-                one,
-                known,
-                found.get(one.session_id),
-                is_marked=one.session_id in marked,
-                is_partial=one.session_id in partial,
+                session,
+                ids,
+                inbox_rows.get(session.session_id),
+                is_marked=session.session_id in marked,
+                is_partial=session.session_id in partial,
             )
-            for one in sessions
+            for session in sessions
         ),
     ]
     *widths, longest = [max(columns(line[position]) for line in lines) for position in range(len(_HEADINGS))]
@@ -144,7 +146,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _row(
-    session: Metadata, known: list[str], row: InboxRow | None, *, is_marked: bool, is_partial: bool
+    session: Metadata, ids: list[str], row: InboxRow | None, *, is_marked: bool, is_partial: bool
 ) -> tuple[str, ...]:
     started_ms, _ = age(session)
     cost_usd = session.total_cost_usd
@@ -156,7 +158,7 @@ def _row(
     task = session.name or session.prompt
     agent = session.agent_name or session.agent
     return (
-        abbreviated(session.session_id, known),
+        abbreviated(session.session_id, ids),
         _when(started_ms),
         single_line(f"{agent}{MARK}" if is_marked else agent),
         state_words(row) if row is not None else _state_of(session.outcome),

@@ -34,18 +34,18 @@ def expiring_sessions(histories: HistorySessions, store: FileStore) -> list[Cata
     from harness.histories.catalogue_filter import SessionFilter
     from harness.histories.registry import load_all
 
-    found: list[CataloguedSession] = []
+    sessions: list[CataloguedSession] = []
     for history in load_all():
         days = None if history.deleted_after_days is None else history.deleted_after_days(histories.home)
         if days is None:
             continue
         before_ms = time.time_ns() // 1_000_000 - max(0, days - WARNED_DAYS) * _DAY_MS
         old = SessionFilter(agent=history.agent, with_deleted=False, changed_before_ms=before_ms)
-        found += histories.sessions(old)
-    if not found:
+        sessions += histories.sessions(old)
+    if not sessions:
         return []
-    recorded = RecordedSessions.of(find_named(store))
-    return [one for one in reversed(found) if one not in recorded]
+    ours = RecordedSessions.of(find_named(store))
+    return [session for session in reversed(sessions) if session not in ours]
 
 
 def copied(session: CataloguedSession, store: FileStore, warn: Callable[[str], object]) -> str:

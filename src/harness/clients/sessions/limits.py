@@ -40,11 +40,11 @@ def stated_limits(store: FileStore, now_ms: int) -> list[StatedLimit]:
         if metadata.updated_ms and metadata.updated_ms < now_ms - _LONGEST_MS:
             continue
         for event in _events(store, log_id):
-            for one in _limits(metadata.agent_name, event, now_ms):
-                known = latest.get((one.agent, one.window))
-                if known is None or known.said_ms <= one.said_ms:
-                    latest[one.agent, one.window] = one
-    return sorted(latest.values(), key=lambda one: (one.agent, one.window))
+            for limit in _limits(metadata.agent_name, event, now_ms):
+                before = latest.get((limit.agent, limit.window))
+                if before is None or before.said_ms <= limit.said_ms:
+                    latest[limit.agent, limit.window] = limit
+    return sorted(latest.values(), key=lambda limit: (limit.agent, limit.window))
 
 
 def _events(store: FileStore, log_id: str) -> Iterator[Event]:
@@ -57,7 +57,9 @@ def _events(store: FileStore, log_id: str) -> Iterator[Event]:
 
 def _limits(agent: str, event: Event, now_ms: int) -> Sequence[StatedLimit]:
     if isinstance(event, RateLimits):
-        rows = [(one.name, one.status, one.used_percent, one.resets_at_ms) for one in event.windows]
+        rows = [
+            (window.name, window.status, window.used_percent, window.resets_at_ms) for window in event.windows
+        ]
     elif isinstance(event, Error):
         at = datetime.fromtimestamp(event.timestamp_ms / 1000, UTC).astimezone()
         trouble = trouble_of([event], Result(success=False, outcome="failed"), at)
@@ -69,12 +71,12 @@ def _limits(agent: str, event: Event, now_ms: int) -> Sequence[StatedLimit]:
             agent=agent,
             window=name,
             status=status,
-            used_percent=used,
+            used_percent=percent,
             resets_at_ms=resets if _is_likely(resets, event.timestamp_ms) else None,
             said_ms=event.timestamp_ms,
             is_past=resets is not None and resets <= now_ms,
         )
-        for name, status, used, resets in rows
+        for name, status, percent, resets in rows
     ]
 
 

@@ -112,7 +112,7 @@ class SentCalls:
         before: list[SaidItem] = []
         if only_new:
             earlier = [
-                one for one in self._calls[: number - 1] if one[0].conversation == request.conversation
+                call for call in self._calls[: number - 1] if call[0].conversation == request.conversation
             ]
             before = _items(earlier[-1][0], earlier[-1][2]) if earlier else []
         return list(_lines(request, response, body, before))
@@ -142,18 +142,18 @@ def _decoded(body: bytes) -> Any:
 
 
 def _lines(request: RawRequest, response: RawResponse, body: bytes, before: list[SaidItem]) -> Iterator[str]:
-    said = all_wires()[request.wire].said(_decoded(body))
+    conversation = all_wires()[request.wire].said(_decoded(body))
     yield f"{request.method} {request.path}  {request.model}  {request.body_size} bytes"
     if not before:
-        for text in filter(None, said.system):
+        for text in filter(None, conversation.system):
             yield f"\n[system]\n{_cut(text)}"
-        yield f"\n[tools] {', '.join(sorted(said.tools)) or 'none'}"
+        yield f"\n[tools] {', '.join(sorted(conversation.tools)) or 'none'}"
     same = 0
-    while same < min(len(before), len(said.items)) and before[same] == said.items[same]:
+    while same < min(len(before), len(conversation.items)) and before[same] == conversation.items[same]:
         same += 1
     if same:
         yield f"\n… {same} item{'' if same == 1 else 's'} as before"
-    for item in said.items[same:]:
+    for item in conversation.items[same:]:
         yield f"\n[{item.role} {item.name or item.kind}]\n{_cut(as_text(item.value))}"
     yield f"\n[answer {response.status}{', cut off' if response.is_cut else ''}]"
     content = content_of(response)

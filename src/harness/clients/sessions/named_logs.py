@@ -31,12 +31,12 @@ def name_sessions(store: FileStore, logs: Sequence[Metadata]) -> None:
     unnamed = [one for one in logs if one.kind == "thread" and not one.names_of_agents()]
     if not unnamed:
         return
-    known = store.snapshots(_STORED_AS)
+    snapshots = store.snapshots(_STORED_AS)
     new: list[tuple[str, int, bytes]] = []
     for log in unnamed:
-        stored = known.get(log.session_id)
-        if stored is not None:
-            log.agent_sessions = msgspec.json.decode(stored, type=list[str])
+        snapshot = snapshots.get(log.session_id)
+        if snapshot is not None:
+            log.agent_sessions = msgspec.json.decode(snapshot, type=list[str])
         elif not is_active(log):  # what runs enters its own
             log.agent_sessions, seq = _read(store, log)
             new.append((log.session_id, seq, msgspec.json.encode(log.agent_sessions)))
@@ -54,8 +54,8 @@ def _read(store: FileStore, log: Metadata) -> tuple[list[str], int]:
     except OSError:
         return [], 0
     names = (
-        f"{one.agent}:{one.session_id}"
-        for one in account.invocations
-        if one.agent and one.session_id not in (one.run_id, log.session_id)
+        f"{invocation.agent}:{invocation.session_id}"
+        for invocation in account.invocations
+        if invocation.agent and invocation.session_id not in (invocation.run_id, log.session_id)
     )
     return list(dict.fromkeys(names)), account.next_seq

@@ -93,31 +93,31 @@ def read_commit(commit: str, directory: str) -> GitCommit | None:
     for line in tree.decode("utf-8", "replace").split("\0:"):
         about, _, path = line.rstrip("\0").partition("\0")
         fields = about.lstrip(":").split()
-        for named, field in ((blobs, _BLOB), (before, _BLOB_BEFORE)):
+        for paths, field in ((blobs, _BLOB), (before, _BLOB_BEFORE)):
             if len(fields) >= _FIELDS and not fields[field].startswith(_NO_BLOB):
-                named[path] = fields[field]
+                paths[path] = fields[field]
     return GitCommit(root, int(seconds) * 1000, author, blobs, before) if seconds.isdecimal() else None
 
 
 def likely_sessions(
-    commit: GitCommit, histories: HistorySessions, chosen: SessionFilter
+    commit: GitCommit, histories: HistorySessions, choice: SessionFilter
 ) -> Iterator[LikelySession]:
     """Those that are likely first."""
-    found: dict[int, CataloguedSession] = {}
+    sessions: dict[int, CataloguedSession] = {}
     wrote: dict[int, FoundPassage] = {}
     for path in [*commit.blobs][:_MOST_FILES]:
-        for hit in histories.search(SessionSearch(file=path), chosen):
+        for hit in histories.search(SessionSearch(file=path), choice):
             session = hit.session
             is_near = session.started_ms < commit.at_ms + _SECOND_MS <= session.ended_ms + _BEFORE_MS
             is_inside = session.cwd == commit.root or session.cwd.startswith(commit.root.rstrip("/") + "/")
             if hit.passage.how == "wrote" and is_near and is_inside:
-                found[session.number], wrote[session.number] = session, hit.passage
-    likely = {number for number, session in found.items() if _wrote_content(session, commit)}
-    for number in sorted(found, key=lambda number: (number not in likely, -found[number].changed_ms)):
+                sessions[session.number], wrote[session.number] = session, hit.passage
+    likely = {number for number, session in sessions.items() if _wrote_content(session, commit)}
+    for number in sorted(sessions, key=lambda number: (number not in likely, -sessions[number].changed_ms)):
         if number in likely:
-            yield LikelySession(found[number], wrote[number], "likely")
+            yield LikelySession(sessions[number], wrote[number], "likely")
         elif _BOT.search(commit.author) is None:
-            yield LikelySession(found[number], wrote[number], "guess")
+            yield LikelySession(sessions[number], wrote[number], "guess")
 
 
 def _wrote_content(session: CataloguedSession, commit: GitCommit) -> bool:
@@ -156,10 +156,10 @@ class _EditedTexts:
             return None
         if path not in self._texts:
             self._texts[path] = self._before(path)
-        found = applied(self._texts[path], edit)
-        if found is not None:
-            self._texts[path] = found
-        return found
+        text = applied(self._texts[path], edit)
+        if text is not None:
+            self._texts[path] = text
+        return text
 
     def _before(self, path: str) -> Text:
         blob = self._commit.before.get(path)
@@ -226,26 +226,26 @@ class Hit(NamedTuple):
 
 
 def find_hits(
-    asked: SessionSearch,
+    search: SessionSearch,
     choice: SessionChoice,
     store: FileStore,
     histories: HistorySessions | None,
     most: int | None,
 ) -> list[Hit]:
     """The newest first. Of other programs' sessions, those that were read."""
-    ours = list(islice(_ours(asked, choice, store), most))
+    ours = list(islice(_ours(search, choice, store), most))
     if histories is None:
         return ours
-    recorded = RecordedSessions.of(find_named(store))
+    our_sessions = RecordedSessions.of(find_named(store))
     logs = {hit.session_id for hit in ours}
-    hits = [*ours, *their_hits(asked, choice, recorded, logs, histories, most)]
-    if not hits and asked == SessionSearch(commit=asked.commit):
-        return list(islice(_likely(asked.commit, choice.project, histories, as_filter(choice)), most))
+    hits = [*ours, *their_hits(search, choice, our_sessions, logs, histories, most)]
+    if not hits and search == SessionSearch(commit=search.commit):
+        return list(islice(_likely(search.commit, choice.project, histories, as_filter(choice)), most))
     return sorted(hits, key=lambda hit: -hit.passage.at_ms)[:most]
 
 
 def their_hits(
-    asked: SessionSearch,
+    search: SessionSearch,
     choice: SessionChoice,
     ours: RecordedSessions,
     logs: Collection[str],
@@ -255,18 +255,20 @@ def their_hits(
     """Sessions that their agents have stored, the last changed first, without those that were found in one of the
     `logs` of `ours`: what was said without Harness is found here too.
     """
-    found = (
-        _as_hit(one)
-        for one in histories.search(asked, as_filter(choice))
-        if ours.logs_of(one.session).isdisjoint(logs)
+    hits = (
+        _as_hit(match)
+        for match in histories.search(search, as_filter(choice))
+        if ours.logs_of(match.session).isdisjoint(logs)
     )
-    return list(islice(found, most))
+    return list(islice(hits, most))
 
 
-def _likely(commit: str, project: str, histories: HistorySessions, chosen: SessionFilter) -> Iterator[Hit]:
+def _likely(commit: str, project: str, histories: HistorySessions, choice: SessionFilter) -> Iterator[Hit]:
     """Sessions that may have made a commit of the repository here, or of the project."""
-    found = read_commit(commit, os.path.expanduser(project) or os.getcwd())
-    for session, passage, certainty in likely_sessions(found, histories, chosen) if found is not None else ():
+    commit_found = read_commit(commit, os.path.expanduser(project) or os.getcwd())
+    for session, passage, certainty in (
+        likely_sessions(commit_found, histories, choice) if commit_found is not None else ()
+    ):
         yield _as_hit(FoundSession(session, passage))._replace(certainty=certainty)
 
 
@@ -285,41 +287,41 @@ def _block(hit: Hit) -> str:
     return "\n".join([*lines, f"  {hit.resume}", ""])
 
 
-def _as_hit(found: FoundSession) -> Hit:
-    session = found.session
+def _as_hit(match: FoundSession) -> Hit:
+    session = match.session
     return Hit(
         session_id=session.session_id,
         agent=session.agent,
         project=session.cwd,
         title=session.title or session.prompt,
-        passage=found.passage,
+        passage=match.passage,
         path=session.path,
         is_ours=False,
-        certainty="sure" if found.passage.how == "committed" else "",
+        certainty="sure" if match.passage.how == "committed" else "",
     )
 
 
-def _ours(asked: SessionSearch, choice: SessionChoice, store: FileStore) -> Iterator[Hit]:
+def _ours(search: SessionSearch, choice: SessionChoice, store: FileStore) -> Iterator[Hit]:
     """The last changed first."""
-    wanted = asked.file or asked.command or (_COMMIT if asked.commit else "")
-    those = store.logs_with(wanted) if wanted else None
-    for metadata in store.find(Query(text=" ".join(asked.parts))) if those is None or those else ():
+    pattern = search.file or search.command or (_COMMIT if search.commit else "")
+    those = store.logs_with(pattern) if pattern else None
+    for metadata in store.find(Query(text=" ".join(search.parts))) if those is None or those else ():
         if (those is not None and metadata.session_id not in those) or not is_meant(metadata, choice):
             continue
         path = store.path(metadata.session_id)
-        done = _done(path, asked)
-        found = _message(path, asked.parts, metadata) if done is not None and asked.parts else done
-        if done is None or found is None:
+        work = _done(path, search)
+        passage = _message(path, search.parts, metadata) if work is not None and search.parts else work
+        if work is None or passage is None:
             continue
         yield Hit(
             session_id=metadata.session_id,
             agent=metadata.agent_name or metadata.agent,
             project=metadata.cwd,
             title=metadata.name or metadata.prompt,
-            passage=found._replace(how=done.how),
+            passage=passage._replace(how=work.how),
             path=path,
             is_ours=True,
-            certainty="sure" if done.how == "committed" else "",
+            certainty="sure" if work.how == "committed" else "",
         )
 
 
@@ -337,39 +339,39 @@ def _message(path: str, parts: tuple[str, ...], metadata: Metadata) -> FoundPass
     return best if most or not is_exact else None
 
 
-def _done(path: str, asked: SessionSearch) -> FoundPassage | None:
+def _done(path: str, search: SessionSearch) -> FoundPassage | None:
     """What it did with the file, the command and the commit; None if it did not."""
-    found = FoundPassage(0, "")
-    if not (asked.file or asked.command or asked.commit):
-        return found
-    if asked.file or asked.command:
-        wanted = asked.file or asked.command
-        if not _contains(path, wanted):
+    passage = FoundPassage(0, "")
+    if not (search.file or search.command or search.commit):
+        return passage
+    if search.file or search.command:
+        pattern = search.file or search.command
+        if not _contains(path, pattern):
             return None
-        done = next(
+        matching_event = next(
             (
-                done
+                matching_event
                 for event in _events(path, ("ToolStart",))
-                if isinstance(event, ToolStart) and (done := _operated(event, asked)) is not None
+                if isinstance(event, ToolStart) and (matching_event := _operated(event, search)) is not None
             ),
             None,
         )
-        if done is None:
+        if matching_event is None:
             return None
-        found = done
-    return _committed(path, asked.commit) if asked.commit else found
+        passage = matching_event
+    return _committed(path, search.commit) if search.commit else passage
 
 
-def _operated(event: ToolStart, asked: SessionSearch) -> FoundPassage | None:
+def _operated(event: ToolStart, search: SessionSearch) -> FoundPassage | None:
     for operation in event.operations:
         match operation:
-            case Write(path=path) | Read(path=path) if asked.file and asked.file in path:
+            case Write(path=path) | Read(path=path) if search.file and search.file in path:
                 how = "wrote" if isinstance(operation, Write) else "read"
                 return FoundPassage(event.timestamp_ms, path, how)
-            case Command(command=command) if asked.command and asked.command in command:
-                return FoundPassage(event.timestamp_ms, shortened(command, asked.command.casefold()), "ran")
-            case Command(command=command) if asked.file and asked.file in command:
-                text = shortened(command, asked.file.casefold())
+            case Command(command=command) if search.command and search.command in command:
+                return FoundPassage(event.timestamp_ms, shortened(command, search.command.casefold()), "ran")
+            case Command(command=command) if search.file and search.file in command:
+                text = shortened(command, search.file.casefold())
                 return FoundPassage(event.timestamp_ms, text, "named in a command")
             case _:
                 pass
@@ -382,13 +384,13 @@ def _committed(path: str, commit: str) -> FoundPassage | None:
     calls: set[str] = set()
     for event in _events(path, ("ToolStart", "ToolEnd")):
         if isinstance(event, ToolStart):
-            commands = [one.command for one in event.operations if isinstance(one, Command)]
+            commands = [operation.command for operation in event.operations if isinstance(operation, Command)]
             if any(map(makes_commit, commands)):
                 calls.add(event.call_id)
         elif getattr(event, "call_id", None) in calls:
-            for made in commits_in(getattr(event, "output", "") or ""):
-                if made.startswith(commit) or commit.startswith(made):
-                    return FoundPassage(event.timestamp_ms, made, "committed")
+            for commit_made in commits_in(getattr(event, "output", "") or ""):
+                if commit_made.startswith(commit) or commit.startswith(commit_made):
+                    return FoundPassage(event.timestamp_ms, commit_made, "committed")
     return None
 
 

@@ -95,14 +95,16 @@ def make_bill(
     counts: dict[tuple[str, ...], int] = {}
     more = 0
     if histories is not None:
-        joined, theirs, counts, more = histories.ask(lambda one: _asked(one, ledger, question))
+        joined, theirs, counts, more = histories.ask(lambda catalogue: _asked(catalogue, ledger, question))
         ledger.invocations = joined.invocations
     ours = [
         charge
         for charge in ledger.charges(prices, day_of, question.first_ms)
         if question.includes(charge.agent, charge.project)
     ]
-    their_charges = (priced(_charge_of(one, question, name_of), prices, one.rate) for one in theirs)
+    their_charges = (
+        priced(_charge_of(catalogue, question, name_of), prices, catalogue.rate) for catalogue in theirs
+    )
     return UsageBill(question, [*ours, *their_charges], counts, more)
 
 
@@ -116,15 +118,15 @@ def _asked(
     folders = None
     if question.project:
         folders = [cwd for cwd in catalogue.projects() if listed_folder(cwd) == question.project]
-    chosen = UsageChoice(question.first_ms, joined.sessions, question.agent, folders)
-    sums = catalogue.usage.sums(question.names, chosen)
+    choice = UsageChoice(question.first_ms, joined.sessions, question.agent, folders)
+    sums = catalogue.usage.sums(question.names, choice)
     if "session" in question.names:  # then the charges name their sessions
         return joined, sums, {}, 0
     counts: dict[tuple[str, ...], int] = {}
-    for keys, count in catalogue.usage.sessions(question.names, chosen).items():
-        listed = tuple(map(_listed, question.names, keys))
-        counts[listed] = counts.get(listed, 0) + count
-    return joined, sums, counts, catalogue.usage.sessions((), chosen).get((), 0)
+    for keys, count in catalogue.usage.sessions(question.names, choice).items():
+        keys_by_name = tuple(map(_listed, question.names, keys))
+        counts[keys_by_name] = counts.get(keys_by_name, 0) + count
+    return joined, sums, counts, catalogue.usage.sessions((), choice).get((), 0)
 
 
 def _listed(name: By, key: str) -> str:

@@ -54,7 +54,9 @@ class Bounds:
     def roots(self) -> list[str]:
         """The folders from which all others can be reached."""
         return [
-            root for root in self._roots if not any(root.startswith(f"{one}{os.sep}") for one in self._roots)
+            root
+            for root in self._roots
+            if not any(root.startswith(f"{folder}{os.sep}") for folder in self._roots)
         ]
 
     def above(self, place: str) -> str:
@@ -66,20 +68,20 @@ class Bounds:
 
 def folders_in(place: str) -> tuple[list[Folder], bool]:
     """The folders of a folder by name, and whether there are more. Hidden ones and links are left out."""
-    found: list[Folder] = []
-    seen = 0
+    folders: list[Folder] = []
+    count = 0
     try:
         with os.scandir(place) as entries:
             for entry in entries:
-                seen += 1
-                if seen > _MOST_ENTRIES:
+                count += 1
+                if count > _MOST_ENTRIES:
                     break
                 if not entry.name.startswith(".") and is_text(entry.name) and _is_folder(entry):
                     has_git = os.path.lexists(os.path.join(entry.path, ".git"))
-                    found.append(Folder(entry.name, entry.path, has_git))
+                    folders.append(Folder(entry.name, entry.path, has_git))
     except OSError as error:
         raise UsageError(f"this folder cannot be read: {error.strerror or error}") from error
-    return sorted(found, key=lambda folder: folder.name.lower()), seen > _MOST_ENTRIES
+    return sorted(folders, key=lambda folder: folder.name.lower()), count > _MOST_ENTRIES
 
 
 def is_text(name: str) -> bool:
@@ -117,23 +119,23 @@ class FileSearch:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: dict[str, _Listing] = {}
+        self._listings: dict[str, _Listing] = {}
 
     def find(self, folder: str, query: str, limit: int) -> list[str]:
         """Paths relative to the folder. `folder`: checked by `Bounds`."""
-        wanted = query[:_LONGEST_QUERY].lower()
-        ranked = ((_rank(path, wanted), path) for path in self._files(folder))
-        found = sorted((rank, len(path), path) for rank, path in ranked if rank is not None)
-        return [path for _rank, _length, path in found[:limit]]
+        wanted_text = query[:_LONGEST_QUERY].lower()
+        ranked = ((_rank(path, wanted_text), path) for path in self._files(folder))
+        matches = sorted((rank, len(path), path) for rank, path in ranked if rank is not None)
+        return [path for _rank, _length, path in matches[:limit]]
 
     def _files(self, folder: str) -> list[str]:
-        known = self._known.get(folder)
-        if known is not None and self._clock() - known.at_s < _FRESH_S:
-            return known.files
+        listing = self._listings.get(folder)
+        if listing is not None and self._clock() - listing.at_s < _FRESH_S:
+            return listing.files
         files = _listed(folder)
-        if len(self._known) >= _MOST_LISTINGS:
-            self._known.clear()
-        self._known[folder] = _Listing(self._clock(), files)
+        if len(self._listings) >= _MOST_LISTINGS:
+            self._listings.clear()
+        self._listings[folder] = _Listing(self._clock(), files)
         return files
 
 
@@ -148,12 +150,12 @@ def _listed(folder: str) -> list[str]:
 
 
 def _known_to_git(top: str, folder: str) -> list[str]:
-    listed = GitCalls(top).ask(
+    listing = GitCalls(top).ask(
         "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"
     )
     below = os.path.relpath(folder, top)
     prefix = "" if below == os.curdir else below + "/"
-    names = (os.fsdecode(name) for name in listed.split(b"\0") if name)
+    names = (os.fsdecode(name) for name in listing.split(b"\0") if name)
     inside = (name.removeprefix(prefix) for name in names if name.startswith(prefix) and is_text(name))
     return [name for name, _ in zip(inside, range(_MOST_FILES), strict=False)]
 
@@ -178,15 +180,15 @@ def _is_walked(name: str) -> bool:
     return not name.startswith(".") and name not in _PASSED_OVER
 
 
-def _rank(path: str, wanted: str) -> int | None:
+def _rank(path: str, query: str) -> int | None:
     """How well it fits, 0 is best; None: not at all."""
     lower = path.lower()
     name = lower.rpartition("/")[2]
-    if name.startswith(wanted):
+    if name.startswith(query):
         return 0
-    if wanted in name:
+    if query in name:
         return 1
-    if wanted in lower:
+    if query in lower:
         return 2
     letters = iter(lower)
-    return 3 if len(wanted) > 1 and all(letter in letters for letter in wanted) else None
+    return 3 if len(query) > 1 and all(letter in letters for letter in query) else None

@@ -64,14 +64,14 @@ _BUILT_IN = (
 
 def templates(folder: str) -> list[CommandChoice]:
     """By name; a project's own replace the user's, and these the built-in ones."""
-    found = {template.name: template for template in _BUILT_IN}
+    templates_by_name = {template.name: template for template in _BUILT_IN}
     repository = find_repository(folder) if folder else None
     project = repository.top if repository is not None else folder
     places = [os.path.join(config_directory(), USER_FOLDER)]
     places += [os.path.join(project, PROJECT_FOLDER)] if project else []
     for place in places:
-        found |= {template.name: template for template in _in_folder(place)}
-    return sorted(found.values(), key=lambda template: template.name)
+        templates_by_name |= {template.name: template for template in _in_folder(place)}
+    return sorted(templates_by_name.values(), key=lambda template: template.name)
 
 
 def _in_folder(place: str) -> list[CommandChoice]:
@@ -79,12 +79,12 @@ def _in_folder(place: str) -> list[CommandChoice]:
         names = sorted(os.listdir(place))[:_MOST_TEMPLATES]
     except OSError:
         return []
-    found = (
+    in_folder = (
         (match["name"], read_text(os.path.join(place, name)))
         for name in names
         if (match := _FILE_NAME.fullmatch(name))
     )
-    return [_template(name, text) for name, text in found if text.strip()]
+    return [_template(name, text) for name, text in in_folder if text.strip()]
 
 
 def _template(name: str, text: str) -> CommandChoice:
@@ -123,14 +123,14 @@ def agent_commands(agent: Agent | None, folder: str, raw_path: str = "") -> list
     """By name. `folder`: where the agent works; `raw_path`: the raw record of its session."""
     if agent is not None and agent.name == OWN_AGENT:
         return _own_commands(folder)
-    found = {name: _taken(name, about) for name, about in _listed(raw_path)} if raw_path else {}
+    commands = {name: _taken(name, about) for name, about in _listed(raw_path)} if raw_path else {}
     for place in agent.command_files if agent is not None else ():
         for path in _places(place, folder):
             for name, text in _files(path, place.suffix):
                 choice = _choice(place, name, text)
-                if choice is not None and (name not in found or not found[name].description):
-                    found[name] = choice
-    return sorted(found.values(), key=lambda choice: choice.name)[:_MOST_COMMANDS]
+                if choice is not None and (name not in commands or not commands[name].description):
+                    commands[name] = choice
+    return sorted(commands.values(), key=lambda choice: choice.name)[:_MOST_COMMANDS]
 
 
 def _own_commands(folder: str) -> list[CommandChoice]:
@@ -150,7 +150,7 @@ def _short(text: str) -> str:
 
 def _listed(raw_path: str) -> Iterator[tuple[str, str]]:
     """What the agent listed last in the beginning of its record: names and descriptions."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     read_bytes = 0
     try:
         for entry in read_raw(raw_path):
@@ -161,11 +161,14 @@ def _listed(raw_path: str) -> Iterator[tuple[str, str]]:
                 break
             for line in entry.data.split(b"\n") if any(key in entry.data for key in _LISTS) else ():
                 if any(key in line for key in _LISTS):
-                    named = dict(_named(line))
-                    found = {**found, **{name: named[name] or found.get(name, "") for name in named}}
+                    about_command = dict(_named(line))
+                    names = {
+                        **names,
+                        **{name: about_command[name] or names.get(name, "") for name in about_command},
+                    }
     except OSError:  # an agent in this process has no record
         return
-    yield from found.items()
+    yield from names.items()
 
 
 def _named(line: bytes) -> Iterator[tuple[str, str]]:
@@ -173,10 +176,10 @@ def _named(line: bytes) -> Iterator[tuple[str, str]]:
         record = msgspec.json.decode(line)
     except msgspec.DecodeError:
         return
-    for listed in _lists_in(record, 6):
-        for one in listed[:_MOST_COMMANDS]:
-            name = one.get("name") if isinstance(one, dict) else one
-            about = one.get("description") if isinstance(one, dict) else ""
+    for listing in _lists_in(record, 6):
+        for command in listing[:_MOST_COMMANDS]:
+            name = command.get("name") if isinstance(command, dict) else command
+            about = command.get("description") if isinstance(command, dict) else ""
             name = name.removeprefix("/") if isinstance(name, str) else ""
             if _NAME.fullmatch(name) and not name.startswith("__"):
                 yield name, about if isinstance(about, str) else ""
@@ -207,7 +210,7 @@ def _places(place: CommandFiles, folder: str) -> Iterable[str]:
 def _files(folder: str, suffix: str) -> Iterator[tuple[str, str]]:
     """Names (`folder:file`) and texts. No link is followed."""
     waiting = [(folder, "")]
-    seen = 0
+    count = 0
     while waiting:
         place, prefix = waiting.pop()
         try:
@@ -215,8 +218,8 @@ def _files(folder: str, suffix: str) -> Iterator[tuple[str, str]]:
         except OSError:
             continue
         for entry in entries:
-            seen += 1
-            if seen > _MOST_FILES:
+            count += 1
+            if count > _MOST_FILES:
                 return
             if entry.is_dir(follow_symlinks=False):
                 if prefix.count(":") < _DEEPEST:

@@ -64,9 +64,9 @@ def remove_worktree(folder: str, *, is_forced: bool = False) -> None:
     repository = Repository(top)
     changed = sorted(repository.changed(repository.head()))
     if changed and not is_forced:
-        named = ", ".join(changed[:_MOST_NAMED]) + (" …" if len(changed) > _MOST_NAMED else "")
+        names = ", ".join(changed[:_MOST_NAMED]) + (" …" if len(changed) > _MOST_NAMED else "")
         raise NotClean(
-            f"{len(changed)} files in this worktree are not committed: {named}",
+            f"{len(changed)} files in this worktree are not committed: {names}",
             hint="commit them, or remove the worktree with what is in it",
         )
     git = os.fsdecode(GitCalls(top).ask("rev-parse", "--path-format=absolute", "--git-common-dir")).rstrip(
