@@ -130,9 +130,9 @@ def side_of(fleet: Fleet, variant: str, cases: Sequence[CaseOverview] | None = N
             else f"{fleet.name} has several variants"
         )
         raise UsageError(what, hint=f"name one of: {', '.join(f'{fleet.name}:{name}' for name in names)}")
-    listed = overview(fleet) if cases is None else cases
+    cases_listed = overview(fleet) if cases is None else cases
     title = f"{fleet.name}:{variant}"
-    return Side(title, [one for one in listed if one.case.variant.name == variant])
+    return Side(title, [one for one in cases_listed if one.case.variant.name == variant])
 
 
 def compare(a: Side, b: Side) -> Comparison:
@@ -142,10 +142,10 @@ def compare(a: Side, b: Side) -> Comparison:
 
 def compare_variants(fleet: Fleet, a: str, b: str, cases: Sequence[CaseOverview] | None = None) -> Comparison:
     """Two variants of one fleet, as one of all of its comparisons. Raises UsageError where nothing can be compared."""
-    listed = overview(fleet) if cases is None else cases
-    wanted = _paired(side_of(fleet, a, listed), side_of(fleet, b, listed))
-    others = [pair for pair in _pairs(fleet, listed) if {pair.a.title, pair.b.title} != _titles(wanted)]
-    return _concluded([wanted, *others])[0]
+    cases_listed = overview(fleet) if cases is None else cases
+    pairs = _paired(side_of(fleet, a, cases_listed), side_of(fleet, b, cases_listed))
+    others = [pair for pair in _pairs(fleet, cases_listed) if {pair.a.title, pair.b.title} != _titles(pairs)]
+    return _concluded([pairs, *others])[0]
 
 
 def compared_pairs(fleet: Fleet, cases: Sequence[CaseOverview]) -> list[Comparison]:
@@ -158,18 +158,18 @@ def _titles(pair: _Pair) -> set[str]:
 
 
 def _pairs(fleet: Fleet, cases: Sequence[CaseOverview]) -> list[_Pair]:
-    sides = [side_of(fleet, one.name, cases) for one in fleet.plan.variants]
-    found = []
+    sides = [side_of(fleet, variant.name, cases) for variant in fleet.plan.variants]
+    pairs = []
     for a, b in combinations(sides, 2):
         try:
-            found.append(_paired(a, b))
+            pairs.append(_paired(a, b))
         except UsageError:  # nothing is scored on one side
             continue
-    return found
+    return pairs
 
 
 def _paired(a: Side, b: Side) -> _Pair:
-    digests = [{one.case.task.id: one.case.task.digest for one in side.cases} for side in (a, b)]
+    digests = [{case.case.task.id: case.case.task.digest for case in side.cases} for side in (a, b)]
     same = {task for task in digests[0] if digests[1].get(task) == digests[0][task]}
     groups = [verdicts(side.cases) for side in (a, b)]
     tasks = [task for task in groups[0] if task in groups[1] and task in same]
@@ -222,8 +222,8 @@ def _comparison(pair: _Pair, test: Corrected, count: int, with_errors: int) -> C
         difference=difference.mean,
         low=max(-1.0, interval.low),
         high=min(1.0, interval.high),
-        better=sum(one > 0 for one in changes),
-        worse=sum(one < 0 for one in changes),
+        better=sum(change > 0 for change in changes),
+        worse=sum(change < 0 for change in changes),
         p_value=test.p_value,
         is_clear=says != 0 and says == with_errors,
         tasks_needed=None if says else difference.tasks_needed(test),
@@ -244,13 +244,13 @@ def _comparison(pair: _Pair, test: Corrected, count: int, with_errors: int) -> C
 
 
 def _trouble(side: Side) -> SideTrouble:
-    crashed = sum(one.result is not None and one.result.crashed for one in side.cases)
-    return SideTrouble(crashed, sum(one.state == "error" for one in side.cases))
+    crashed = sum(case.result is not None and case.result.crashed for case in side.cases)
+    return SideTrouble(crashed, sum(case.state == "error" for case in side.cases))
 
 
 def _score_differences(pair: _Pair, level: float) -> dict[str, ScoreDifference]:
     of_a, of_b = scores(pair.a.cases), scores(pair.b.cases)
-    found = {}
+    differences = {}
     for name in of_a.keys() & of_b.keys():
         tasks = [task for task in pair.tasks if task in of_a[name] and task in of_b[name]]
         if not tasks:
@@ -259,7 +259,7 @@ def _score_differences(pair: _Pair, level: float) -> dict[str, ScoreDifference]:
         difference = value_difference(a, b)
         interval = difference.interval(level)
         is_known = difference.tasks > 1 and difference.deviation > 0
-        found[name] = ScoreDifference(
+        differences[name] = ScoreDifference(
             a=fmean(a),
             b=fmean(b),
             difference=difference.mean,
@@ -267,19 +267,21 @@ def _score_differences(pair: _Pair, level: float) -> dict[str, ScoreDifference]:
             high=interval.high if is_known else None,
             tasks=len(tasks),
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(differences.items()))
 
 
 def _costs(side: Side, tasks: Sequence[str]) -> float | None:
     """None where it is not known of each run: a ratio of parts would be that of nothing."""
-    results = [one.result for one in side.cases if one.result is not None and one.case.task.id in tasks]
-    if not results or not all(one.has_known_cost for one in results):
+    results = [case.result for case in side.cases if case.result is not None and case.case.task.id in tasks]
+    if not results or not all(case.has_known_cost for case in results):
         return None
-    return fmean(one.cost_usd or 0.0 for one in results)
+    return fmean(case.cost_usd or 0.0 for case in results)
 
 
 def _times(side: Side, tasks: Sequence[str]) -> float | None:
-    times = [one.result.run_s for one in side.cases if one.result is not None and one.case.task.id in tasks]
+    times = [
+        case.result.run_s for case in side.cases if case.result is not None and case.case.task.id in tasks
+    ]
     return median(times) if times else None
 
 

@@ -94,9 +94,11 @@ class CaseContainer:
     ) -> tuple[str, ...]:
         """The command that runs a command inside, with these variables. The caller passes `outer(env)` to it."""
         inner = {"HOME": self._home, **env}
-        named = outer(inner)
-        args = [word for name in named for word in ("-e", name)]
-        args += [word for name in inner if name not in named for word in ("-e", f"{name}={inner[name]}")]
+        docker_command = outer(inner)
+        args = [word for name in docker_command for word in ("-e", name)]
+        args += [
+            word for name in inner if name not in docker_command for word in ("-e", f"{name}={inner[name]}")
+        ]
         # Only where it is needed: Podman loses the output of what ends without having read its input.
         options = ("-i",) if has_input else ()
         return (container_engine(), "exec", *options, "-w", self._repo, *args, self._name, *command)

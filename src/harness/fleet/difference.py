@@ -55,11 +55,11 @@ def steps_of(events: Iterable[Event]) -> list[RunStep]:
 def steps_of_case(fleet: Fleet, case_id: str) -> list[RunStep]:
     """Of its result, else of its latest attempt. Raises UsageError where it has no run."""
     case = fleet.case(case_id)
-    found = fleet.records.result(case.id) or fleet.records.progress(case.id)
-    found = found or next(reversed(fleet.records.faults_of(case.id)), None)
-    if found is None or not found.log_id:
+    result = fleet.records.result(case.id) or fleet.records.progress(case.id)
+    result = result or next(reversed(fleet.records.faults_of(case.id)), None)
+    if result is None or not result.log_id:
         raise UsageError(f"case {case.id} has no run yet")
-    return steps_of(read_all(fleet.sessions, found.log_id))
+    return steps_of(read_all(fleet.sessions, result.log_id))
 
 
 def aligned_steps(a: list[RunStep], b: list[RunStep]) -> list[StepPair]:
@@ -87,7 +87,8 @@ def _text(start: ToolStart, cwd: str) -> str:
     """What the call means, or the call itself; nothing in it names the workspace."""
     if start.operations:
         parts = [
-            " ".join(filter(None, words(one, cwd)[1:])) or words(one, cwd).glyph for one in start.operations
+            " ".join(filter(None, words(operation, cwd)[1:])) or words(operation, cwd).glyph
+            for operation in start.operations
         ]
         text = "; ".join(parts)
     else:

@@ -26,13 +26,13 @@ class VariantEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def estimates(plan: FleetPlan, cases: Sequence[FleetCase], database: str = "") -> list[VariantEstimate]:
-    known = _known_costs(database)
+    costs_by_task = _known_costs(database)
     cap = plan.limits.run_budget_usd
-    found = []
+    estimates_made = []
     for variant in plan.variants:
         count = sum(case.variant.name == variant.name for case in cases)
-        costs = known.get((variant.agent, variant.model), [])
-        found.append(
+        costs = costs_by_task.get((variant.agent, variant.model), [])
+        estimates_made.append(
             VariantEstimate(
                 variant=variant.name,
                 cases=count,
@@ -41,7 +41,7 @@ def estimates(plan: FleetPlan, cases: Sequence[FleetCase], database: str = "") -
                 most_usd=None if cap is None else count * cap,
             )
         )
-    return found
+    return estimates_made
 
 
 def _known_costs(database: str) -> dict[tuple[str, str], list[float]]:

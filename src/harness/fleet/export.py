@@ -32,21 +32,21 @@ _MAIN_SCORES = ("score", "reward")
 
 def rows(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[dict[str, Any]]:
     """One for each case, with every column."""
-    for one in cases:
-        latest = one.result or (one.faults[-1] if one.faults else None)
+    for case in cases:
+        latest = case.result or (case.faults[-1] if case.faults else None)
         row: dict[str, Any] = {
             "fleet": fleet.name,
-            "case": one.case.id,
-            "task": one.case.task.id,
-            "task_digest": one.case.task.digest,
-            "variant": one.case.variant.name,
-            "agent": one.case.variant.agent,
-            "model": one.case.variant.model,
-            "repeat": one.case.repeat,
-            "state": one.state,
-            "attempts": len(one.faults) + (one.result is not None),
-            "log_id": one.log_id,
-            "cost_usd": round(one.cost_usd, 10) if _has_cost(one) else None,
+            "case": case.case.id,
+            "task": case.case.task.id,
+            "task_digest": case.case.task.digest,
+            "variant": case.case.variant.name,
+            "agent": case.case.variant.agent,
+            "model": case.case.variant.model,
+            "repeat": case.case.repeat,
+            "state": case.state,
+            "attempts": len(case.faults) + (case.result is not None),
+            "log_id": case.log_id,
+            "cost_usd": round(case.cost_usd, 10) if _has_cost(case) else None,
         }
         if latest is not None:
             row |= {name: getattr(latest, name) for name in ("outcome", "passed", "check_exit", "fault")}
@@ -58,9 +58,9 @@ def rows(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[dict[str, Any]
         yield {name: row.get(name) for name in COLUMNS}
 
 
-def _has_cost(one: CaseOverview) -> bool:
+def _has_cost(case: CaseOverview) -> bool:
     """Unknown is not zero: whether any attempt has a cost, or there was none that could have one."""
-    return not one.attempts or any(attempt.cost_usd is not None for attempt in one.attempts)
+    return not case.attempts or any(attempt.cost_usd is not None for attempt in case.attempts)
 
 
 def main_score(score: Mapping[str, float]) -> float | None:
@@ -87,9 +87,9 @@ def as_json_lines(fleet: Fleet, cases: Sequence[CaseOverview]) -> Iterator[bytes
 def as_html(fleet: Fleet, cases: Sequence[CaseOverview]) -> bytes:
     """One file that loads nothing."""
     diffs = {
-        one.case.id: fleet.records.diff(one.result).decode("utf-8", "replace")
-        for one in cases
-        if one.result is not None
+        case.case.id: fleet.records.diff(case.result).decode("utf-8", "replace")
+        for case in cases
+        if case.result is not None
     }
     page = html_report(report_of(fleet, cases), cases, compared_pairs(fleet, cases), diffs)
     return page.encode("utf-8", "replace")
@@ -121,73 +121,75 @@ def predictions(fleet: Fleet, cases: Sequence[CaseOverview]) -> dict[str, bytes]
     A file can have one patch for each instance: of several, only the last would be graded.
     """
     runs: dict[tuple[str, int], list[dict[str, str]]] = {}
-    for one in cases:
-        if one.result is not None:
-            variant, repeat = one.case.variant.name, one.case.repeat
+    for case in cases:
+        if case.result is not None:
+            variant, repeat = case.case.variant.name, case.case.repeat
             prediction = {
-                "instance_id": one.case.task.id,
+                "instance_id": case.case.task.id,
                 "model_name_or_path": f"{variant} run {repeat + 1}" if fleet.plan.repeats > 1 else variant,
-                "model_patch": fleet.records.diff(one.result).decode("utf-8", "replace"),
+                "model_patch": fleet.records.diff(case.result).decode("utf-8", "replace"),
             }
             runs.setdefault((variant, repeat), []).append(prediction)
-    names = _file_names([one.name for one in fleet.plan.variants])
+    names = _file_names([case.name for case in fleet.plan.variants])
     return {
-        f"{names[variant]}.{repeat + 1}.json": msgspec.json.format(msgspec.json.encode(found), indent=2)
+        f"{names[variant]}.{repeat + 1}.json": msgspec.json.format(
+            msgspec.json.encode(cases_of_run), indent=2
+        )
         + b"\n"
-        for (variant, repeat), found in runs.items()
+        for (variant, repeat), cases_of_run in runs.items()
     }
 
 
 def _file_names(variants: Sequence[str]) -> dict[str, str]:
     """A name that every file system takes, another one for each variant."""
     plain = {name: re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:80] or "variant" for name in variants}
-    taken = Counter(one.lower() for one in plain.values())
+    counts = Counter(one.lower() for one in plain.values())
     return {
-        name: one if taken[one.lower()] == 1 else f"{one}-{number}"
+        name: one if counts[one.lower()] == 1 else f"{one}-{number}"
         for number, (name, one) in enumerate(plain.items(), 1)
     }
 
 
 def write_predictions(fleet: Fleet, cases: Sequence[CaseOverview], folder: str) -> list[str]:
     """One file for each variant and repeat; their paths. Raises UsageError."""
-    written = []
+    files = []
     try:
         os.makedirs(folder, exist_ok=True)
         for name, data in predictions(fleet, cases).items():
             path = os.path.join(folder, name)
             with open(path, "wb") as file:
                 file.write(data)
-            written.append(path)
+            files.append(path)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
-    return written
+    return files
 
 
 def write_trajectories(fleet: Fleet, cases: Sequence[CaseOverview], folder: str) -> int:
     """One ATIF file for each result; how many. Raises UsageError."""
     from harness.views.atif import AtifView
 
-    written = 0
+    count = 0
     try:
         os.makedirs(folder, exist_ok=True)
-        for one in cases:
-            if one.result is None or not one.result.log_id:
+        for case in cases:
+            if case.result is None or not case.result.log_id:
                 continue
             view = AtifView()
             try:
                 pieces = [
                     piece
-                    for event in read_all(fleet.sessions, one.result.log_id)
+                    for event in read_all(fleet.sessions, case.result.log_id)
                     for piece in view.feed(event)
                 ]
             except HarnessError:  # the session was deleted
                 continue
-            with open(os.path.join(folder, f"{one.case.id}.json"), "wb") as file:
+            with open(os.path.join(folder, f"{case.case.id}.json"), "wb") as file:
                 file.write(b"".join([*pieces, *view.finish()]))
-            written += 1
+            count += 1
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
-    return written
+    return count
 
 
 def _cell(value: Any) -> Any:

@@ -40,5 +40,5 @@ def commit_all(folder: str, tracked: Iterable[str] = ()) -> None:
 
 def tracked_files(repository: str, commit: str) -> frozenset[str]:
     """Raises GitFailed."""
-    listed = GitCalls(repository, timeout_s=_TIMEOUT_S).ask("ls-tree", "-r", "-z", "--name-only", commit)
-    return frozenset(os.fsdecode(name) for name in listed.split(b"\0") if name)
+    listing = GitCalls(repository, timeout_s=_TIMEOUT_S).ask("ls-tree", "-r", "-z", "--name-only", commit)
+    return frozenset(os.fsdecode(name) for name in listing.split(b"\0") if name)

@@ -85,14 +85,14 @@ class Fleet:
 
     def case(self, case_id: str) -> FleetCase:
         """By its id or the beginning of it. Raises UsageError."""
-        found = [case for case in self.plan.cases.values() if case.id.startswith(case_id)]
-        if len(found) != 1 or not case_id:
-            what = "several cases begin with" if found and case_id else "there is no case"
+        cases = [case for case in self.plan.cases.values() if case.id.startswith(case_id)]
+        if len(cases) != 1 or not case_id:
+            what = "several cases begin with" if cases and case_id else "there is no case"
             raise UsageError(
                 f"{what} {case_id!r} in the fleet {self.name}",
                 hint=f"`harness fleet status {self.name}` lists its cases",
             )
-        return found[0]
+        return cases[0]
 
     def workspace(self, case_id: str) -> str:
         """Beside the fleet's folder, not in it: hidden files and the changes of others are there."""
@@ -126,7 +126,7 @@ class Fleet:
 
     def grades(self) -> dict[tuple[str, int], Attempt]:
         """Results whose check was run again, by case and attempt: they count instead of what is stored first."""
-        found: dict[tuple[str, int], Attempt] = {}
+        grades_by_run: dict[tuple[str, int], Attempt] = {}
         folder = os.path.join(self.directory, _GRADES)
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
             try:
@@ -134,8 +134,8 @@ class Fleet:
                     attempt = msgspec.json.decode(file.read(), type=Attempt)
             except (OSError, msgspec.DecodeError):  # it is being written
                 continue
-            found[attempt.case, attempt.number] = attempt
-        return found
+            grades_by_run[attempt.case, attempt.number] = attempt
+        return grades_by_run
 
     def output(self, case_id: str) -> str:
         """What the worker of a case wrote itself, which is nothing unless something is wrong."""
@@ -188,18 +188,22 @@ def create_fleet(plan: FleetPlan, reference: str, database: str = "") -> Fleet:
         name=fleet.name,
         tasks=tuple(_frozen(task, fleet.directory) for task in plan.tasks),
         hidden=tuple(sorted({os.path.abspath(here) for task in plan.tasks for here in task.files.values()})),
-        variants=tuple(_frozen_variant(one, fleet.directory) for one in plan.variants),
+        variants=tuple(_frozen_variant(variant, fleet.directory) for variant in plan.variants),
     )
     frozen = replace(frozen, digests=_digests(frozen, fleet.directory))
-    stored = plans.decode(fleet.records.save_plan(plans.encode(frozen)))
-    if stored.cases.keys() != plan.cases.keys():
+    stored_plan = plans.decode(fleet.records.save_plan(plans.encode(frozen)))
+    if stored_plan.cases.keys() != plan.cases.keys():
         raise UsageError(
             f"the fleet {fleet.name} exists with other cases: the plan or a task has changed since",
             hint="give it another name with --name",
         )
     # What does not change what a case is may be changed in the middle.
     fleet.plan = replace(
-        stored, budget_usd=plan.budget_usd, retries=plan.retries, providers=plan.providers, seed=plan.seed
+        stored_plan,
+        budget_usd=plan.budget_usd,
+        retries=plan.retries,
+        providers=plan.providers,
+        seed=plan.seed,
     )
     return fleet
 
@@ -209,8 +213,8 @@ def _digests(plan: FleetPlan, directory: str) -> dict[str, str]:
     groups = [*(task.files for task in plan.tasks), *(variant.added for variant in plan.variants)]
     paths = [task.workspace for task in plan.tasks] + [path for group in groups for path in group.values()]
     paths += [variant.tape for variant in plan.variants if variant.tape]
-    known: dict[str, str] = {}
-    return {path: path_digest(path, known) for path in paths if path.startswith(f"{directory}{os.sep}")}
+    digests: dict[str, str] = {}
+    return {path: path_digest(path, digests) for path in paths if path.startswith(f"{directory}{os.sep}")}
 
 
 def _frozen(task: FleetTask, directory: str) -> FleetTask:

@@ -62,13 +62,13 @@ def html_report(
     if comparisons:
         parts += ["<h2>Comparison</h2>", *map(_comparison, comparisons)]
     parts += ["<h2>Tasks</h2><div class=scroll>", _task_table(cases), "</div>"]
-    parts += ["<h2>Cases</h2>", *(_case(one, diffs.get(one.case.id, "")) for one in cases), "</html>\n"]
+    parts += ["<h2>Cases</h2>", *(_case(case, diffs.get(case.case.id, "")) for case in cases), "</html>\n"]
     return "\n".join(parts)
 
 
 def _subtitle(report: FleetReport) -> str:
     budget = f" of ${report.budget_usd:g}" if report.budget_usd else ""
-    runs = sum(one.runs for one in report.variants)
+    runs = sum(variant.runs for variant in report.variants)
     return (
         f"{report.tasks} tasks × {len(report.variants)} variants × {report.repeats}; {runs} runs; "
         f"${report.cost_usd:.4f}{budget}. Intervals: 95 %, over tasks. Crashed: the agent ended with an error of its own, "
@@ -77,20 +77,29 @@ def _subtitle(report: FleetReport) -> str:
 
 
 def _variants_table(report: FleetReport) -> str:
-    ks = sorted({k for one in report.variants for k in one.pass_at})
+    ks = sorted({k for variant in report.variants for k in variant.pass_at})
     names = score_names(report.variants)
     heads = ["variant", "runs", "pass rate", "95 %", *(f"pass@{k}" for k in ks), *(f"pass^{k}" for k in ks)]
     heads += [escape(name) for name in names]
     heads += ["solved", "crashed", "errors", "left", "$", "$/solved", "median s"]
     heads += ["tokens in", "cached", "tokens out"]
     rows = []
-    for one in report.variants:
-        usage = one.usage
-        row = [escape(one.variant), str(one.runs), percent(one.pass_rate), interval(one)]
-        row += [percent(one.pass_at.get(k)) for k in ks] + [percent(one.pass_all.get(k)) for k in ks]
-        row += [score_text(one, name) for name in names]
-        row += [f"{one.solved}/{one.tasks}", str(one.crashed), str(one.errors), str(one.left)]
-        row += [money(one, one.cost_usd), money(one, one.cost_per_solved_usd), _number(one.median_s, 1)]
+    for variant in report.variants:
+        usage = variant.usage
+        row = [escape(variant.variant), str(variant.runs), percent(variant.pass_rate), interval(variant)]
+        row += [percent(variant.pass_at.get(k)) for k in ks] + [percent(variant.pass_all.get(k)) for k in ks]
+        row += [score_text(variant, name) for name in names]
+        row += [
+            f"{variant.solved}/{variant.tasks}",
+            str(variant.crashed),
+            str(variant.errors),
+            str(variant.left),
+        ]
+        row += [
+            money(variant, variant.cost_usd),
+            money(variant, variant.cost_per_solved_usd),
+            _number(variant.median_s, 1),
+        ]
         row += [_count(usage.input), _count(usage.cache_read), _count(_sum(usage.output, usage.reasoning))]
         rows.append(row)
     return _table(heads, rows)
@@ -98,100 +107,102 @@ def _variants_table(report: FleetReport) -> str:
 
 def _rate_plot(variants: Sequence[VariantReport]) -> str:
     """One line for each variant: the rate, and its interval."""
-    left, width, step = 180, 480, 30
+    x0, width, step = 180, 480, 30
     height = step * len(variants) + 30
     drawn = [
-        f"<line x1={left + width * tick / 4} y1=0 x2={left + width * tick / 4} y2={height - 25} stroke='#8884'/>"
-        f"<text x={left + width * tick / 4} y={height - 8} text-anchor=middle>{tick * 25} %</text>"
+        f"<line x1={x0 + width * tick / 4} y1=0 x2={x0 + width * tick / 4} y2={height - 25} stroke='#8884'/>"
+        f"<text x={x0 + width * tick / 4} y={height - 8} text-anchor=middle>{tick * 25} %</text>"
         for tick in range(5)
     ]
-    for number, one in enumerate(variants):
+    for number, variant in enumerate(variants):
         y = step * number + 16
-        drawn.append(f"<text x={left - 10} y={y + 4} text-anchor=end>{escape(_short(one.variant))}</text>")
-        if one.pass_rate is None or one.low is None or one.high is None:
+        drawn.append(f"<text x={x0 - 10} y={y + 4} text-anchor=end>{escape(_short(variant.variant))}</text>")
+        if variant.pass_rate is None or variant.low is None or variant.high is None:
             continue
         color = _COLORS[number % len(_COLORS)]
-        x, low, high = (left + width * value for value in (one.pass_rate, max(0, one.low), min(1, one.high)))
+        x, low, high = (
+            x0 + width * value for value in (variant.pass_rate, max(0, variant.low), min(1, variant.high))
+        )
         drawn.append(
             f"<line x1={low:.1f} y1={y} x2={high:.1f} y2={y} stroke='{color}' stroke-width=3 opacity=.5 />"
         )
         drawn.append(
-            f"<circle cx={x:.1f} cy={y} r=6 fill='{color}'><title>{percent(one.pass_rate)}</title></circle>"
+            f"<circle cx={x:.1f} cy={y} r=6 fill='{color}'><title>{percent(variant.pass_rate)}</title></circle>"
         )
-    return _svg(left + width + 40, height, drawn)
+    return _svg(x0 + width + 40, height, drawn)
 
 
 def _cost_plot(variants: Sequence[VariantReport]) -> str:
-    known = [one for one in variants if one.pass_rate is not None and one.runs]
-    dearest = max((one.cost_usd / one.runs for one in known), default=0.0)
+    plotted = [variant for variant in variants if variant.pass_rate is not None and variant.runs]
+    dearest = max((variant.cost_usd / variant.runs for variant in plotted), default=0.0)
     if not dearest:
         return "<p class=dim>No cost is known.</p>"
-    left, width, height = 60, 560, 260
+    x0, width, height = 60, 560, 260
     drawn = [
-        f"<line x1={left} y1={height - 40} x2={left + width} y2={height - 40} stroke='#888'/>",
-        f"<line x1={left} y1=10 x2={left} y2={height - 40} stroke='#888'/>",
-        f"<text x={left} y={height - 20}>$0</text>",
-        f"<text x={left + width} y={height - 20} text-anchor=end>${dearest:.4f} per run</text>",
-        f"<text x={left - 8} y=18 text-anchor=end>100 %</text>",
-        f"<text x={left - 8} y={height - 40} text-anchor=end>0 %</text>",
+        f"<line x1={x0} y1={height - 40} x2={x0 + width} y2={height - 40} stroke='#888'/>",
+        f"<line x1={x0} y1=10 x2={x0} y2={height - 40} stroke='#888'/>",
+        f"<text x={x0} y={height - 20}>$0</text>",
+        f"<text x={x0 + width} y={height - 20} text-anchor=end>${dearest:.4f} per run</text>",
+        f"<text x={x0 - 8} y=18 text-anchor=end>100 %</text>",
+        f"<text x={x0 - 8} y={height - 40} text-anchor=end>0 %</text>",
     ]
-    for number, one in enumerate(variants):
-        if one not in known:
+    for number, variant in enumerate(variants):
+        if variant not in plotted:
             continue
-        x = left + width * (one.cost_usd / one.runs) / dearest
-        y = height - 40 - (height - 55) * (one.pass_rate or 0.0)
-        color, anchor = _COLORS[number % len(_COLORS)], "end" if x > left + width / 2 else "start"
+        x = x0 + width * (variant.cost_usd / variant.runs) / dearest
+        y = height - 40 - (height - 55) * (variant.pass_rate or 0.0)
+        color, anchor = _COLORS[number % len(_COLORS)], "end" if x > x0 + width / 2 else "start"
         drawn.append(f"<circle cx={x:.1f} cy={y:.1f} r=7 fill='{color}'/>")
         label_x = x + (-11 if anchor == "end" else 11)
         drawn.append(
-            f"<text x={label_x:.1f} y={y + 4:.1f} text-anchor={anchor}>{escape(_short(one.variant))}</text>"
+            f"<text x={label_x:.1f} y={y + 4:.1f} text-anchor={anchor}>{escape(_short(variant.variant))}</text>"
         )
-    return _svg(left + width + 20, height, drawn)
+    return _svg(x0 + width + 20, height, drawn)
 
 
-def _comparison(one: Comparison) -> str:
+def _comparison(comparison: Comparison) -> str:
     text = (
-        f"<p><b>{escape(one.verdict)}</b>: {escape(one.b)} − {escape(one.a)} = {difference_text(one)} "
-        f"over {counted(one.tasks, 'task')}; better on {one.better}, worse on {one.worse}, p = {one.p_value:.3f}.</p>"
+        f"<p><b>{escape(comparison.verdict)}</b>: {escape(comparison.b)} − {escape(comparison.a)} = {difference_text(comparison)} "
+        f"over {counted(comparison.tasks, 'task')}; better on {comparison.better}, worse on {comparison.worse}, p = {comparison.p_value:.3f}.</p>"
     )
-    if notes := "".join(f"<li>{escape(note)}</li>" for note in notes_of(one)):
+    if notes := "".join(f"<li>{escape(note)}</li>" for note in notes_of(comparison)):
         text += f"<ul class=dim>{notes}</ul>"
-    if not one.changed:
+    if not comparison.changed:
         return text
-    rows = [[escape(task.task), percent(task.a), percent(task.b)] for task in one.changed]
-    return text + _table(["task", escape(one.a), escape(one.b)], rows)
+    rows = [[escape(task.task), percent(task.a), percent(task.b)] for task in comparison.changed]
+    return text + _table(["task", escape(comparison.a), escape(comparison.b)], rows)
 
 
 def _task_table(cases: Sequence[CaseOverview]) -> str:
-    variants = list(dict.fromkeys(one.case.variant.name for one in cases))
+    variants = list(dict.fromkeys(case.case.variant.name for case in cases))
     cells: dict[tuple[str, str], list[str]] = {}
-    for one in cases:
-        mark = f"<a href='#{one.case.id}' class={one.state}>{_MARKS[one.state]}</a>"
-        cells.setdefault((one.case.task.id, one.case.variant.name), []).append(mark)
+    for case in cases:
+        mark = f"<a href='#{case.case.id}' class={case.state}>{_MARKS[case.state]}</a>"
+        cells.setdefault((case.case.task.id, case.case.variant.name), []).append(mark)
     rows = [
         [escape(task), *(" ".join(cells.get((task, variant), ())) for variant in variants)]
-        for task in dict.fromkeys(one.case.task.id for one in cases)
+        for task in dict.fromkeys(case.case.task.id for case in cases)
     ]
     return _table(["task", *map(escape, variants)], rows, numeric=False)
 
 
-def _case(one: CaseOverview, diff: str) -> str:
-    result = one.result
-    cost, seconds = f"${one.cost_usd:.4f}", f"{result.run_s:.1f} s" if result else ""
-    title = f"<span class={one.state}>{_MARKS[one.state]}</span> {escape(one.case.title)}"
-    cost = cost if one.is_cost_complete else f"≥ {cost}"
+def _case(case: CaseOverview, diff: str) -> str:
+    result = case.result
+    cost, seconds = f"${case.cost_usd:.4f}", f"{result.run_s:.1f} s" if result else ""
+    title = f"<span class={case.state}>{_MARKS[case.state]}</span> {escape(case.case.title)}"
+    cost = cost if case.is_cost_complete else f"≥ {cost}"
     scored = ", ".join(f"{name} {value:g}" for name, value in result.score.items()) if result else ""
-    ended = "the agent crashed" if result and result.crashed else result.outcome if result else ""
-    about = " · ".join(filter(None, (one.state, ended, scored, seconds, cost)))
-    inner = [f"<p class=dim>session {escape(one.log_id)} · case {one.case.id}</p>"]
-    inner += [_fault(fault) for fault in one.faults]
+    ending = "the agent crashed" if result and result.crashed else result.outcome if result else ""
+    about = " · ".join(filter(None, (case.state, ending, scored, seconds, cost)))
+    inner = [f"<p class=dim>session {escape(case.log_id)} · case {case.case.id}</p>"]
+    inner += [_fault(fault) for fault in case.faults]
     if result is not None and result.detail:
         inner.append(f"<pre class=error>{escape(result.detail)}</pre>")
     if result is not None and result.check_output.strip():
         inner.append(f"<p>Check (exit code {result.check_exit}):</p><pre>{escape(result.check_output)}</pre>")
     if diff:
         inner.append(f"<p>Changes:</p><pre>{_colored(diff[:_LONGEST_DIFF])}</pre>")
-    return f"<details id='{one.case.id}'><summary>{title} <span class=dim>{escape(about)}</span></summary>{''.join(inner)}</details>"
+    return f"<details id='{case.case.id}'><summary>{title} <span class=dim>{escape(about)}</span></summary>{''.join(inner)}</details>"
 
 
 def _fault(fault: Attempt) -> str:

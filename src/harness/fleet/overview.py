@@ -43,7 +43,7 @@ class CaseOverview(NamedTuple):
     @property
     def _is_among_faults(self) -> bool:
         """So it is in fleets of an earlier version; see `decisive`."""
-        return self.result is not None and any(one.number == self.result.number for one in self.faults)
+        return self.result is not None and any(fault.number == self.result.number for fault in self.faults)
 
 
 def overview(fleet: Fleet) -> list[CaseOverview]:
@@ -53,22 +53,22 @@ def overview(fleet: Fleet) -> list[CaseOverview]:
         fleet.records.faults(),
         fleet.records.in_progress(),
     )
-    found = []
+    rows = []
     grades = fleet.grades()
     for case in in_order(fleet.plan):
-        lost, stored = faults.get(case.id, ()), results.get(case.id)
-        if stored is not None:
-            stored = grades.get((case.id, stored.number), stored)
-        result = decisive(stored, lost)
-        if stored is not None and result is not stored:
-            lost = (*lost, stored)  # it was paid for, and does not count
+        lost, stored_result = faults.get(case.id, ()), results.get(case.id)
+        if stored_result is not None:
+            stored_result = grades.get((case.id, stored_result.number), stored_result)
+        result = decisive(stored_result, lost)
+        if stored_result is not None and result is not stored_result:
+            lost = (*lost, stored_result)  # it was paid for, and does not count
         progress = in_progress.get(case.id)
         latest = result or progress or (lost[-1] if lost else None)
         is_running = result is None and progress is not None and fleet.records.is_claimed(case.id)
         state = _state(fleet, result, lost, is_running=is_running)
         log_id, started_ms = (latest.log_id, latest.started_ms) if latest else ("", None)
-        found.append(CaseOverview(case, state, result, lost, log_id, started_ms))
-    return found
+        rows.append(CaseOverview(case, state, result, lost, log_id, started_ms))
+    return rows
 
 
 def in_order(plan: FleetPlan) -> list[FleetCase]:

@@ -38,11 +38,11 @@ _DROPPED_HINT = "leave it out: the runs would be the same without it"
 def plan_of_file(path: str, name: str = "") -> FleetPlan:
     """The plan in a TOML file. Its tasks have no digests yet. Raises UsageError."""
     text = PlanText(path)
-    given = text.plan
+    plan_fields = text.plan
     tasks = text.own_tasks()
-    for number, pattern in enumerate(given.tasks):
+    for number, pattern in enumerate(plan_fields.tasks):
         try:
-            tasks += load_tasks(os.path.join(text.folder, pattern), _folder(text, given.repositories))
+            tasks += load_tasks(os.path.join(text.folder, pattern), _folder(text, plan_fields.repositories))
         except UsageError as error:
             raise text.error(("tasks", number), error.words) from error
     variants = text.variants()
@@ -50,19 +50,19 @@ def plan_of_file(path: str, name: str = "") -> FleetPlan:
         for field, reason in dropped_fields(variant).items():
             raise text.error(("agents", number, field), f"{reason}; {_DROPPED_HINT}")
     return FleetPlan(
-        name=name or given.name or os.path.splitext(os.path.basename(path))[0],
+        name=name or plan_fields.name or os.path.splitext(os.path.basename(path))[0],
         tasks=tuple(tasks),
         variants=tuple(variants),
-        repeats=given.repeats,
-        retries=given.retries,
+        repeats=plan_fields.repeats,
+        retries=plan_fields.retries,
         retry_wait_s=text.retry_wait_s(),
-        budget_usd=given.budget_usd,
-        providers=given.providers,
+        budget_usd=plan_fields.budget_usd,
+        providers=plan_fields.providers,
         limits=text.limits(),
-        resources=given.resources,
+        resources=plan_fields.resources,
         container=text.container(),
-        workspaces=given.workspaces,
-        seed=given.seed,
+        workspaces=plan_fields.workspaces,
+        seed=plan_fields.seed,
     )
 
 
@@ -86,8 +86,8 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
     _require_tapes(plan.tasks, variants)
     if is_local and not all(map(_needs_container, plan.tasks)):
         _require_agents(variants)
-    known: dict[str, str] = {}
-    tasks = tuple(_with_image(task, known) for task in plan.tasks)
+    digests: dict[str, str] = {}
+    tasks = tuple(_with_image(task, digests) for task in plan.tasks)
     refused = [
         f"{task.id}: {reason}" for task in tasks if (reason := _refusal(task, plan, variants, is_local))
     ]
@@ -99,8 +99,8 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
             + more,
             hint="leave them out of `tasks`",
         )
-    variants = tuple(replace(one, digest=files_digest(_files_of(one), known)) for one in variants)
-    return replace(plan, tasks=tuple(_fixed(task, known) for task in tasks), variants=variants)
+    variants = tuple(replace(one, digest=files_digest(_files_of(one), digests)) for one in variants)
+    return replace(plan, tasks=tuple(_fixed(task, digests) for task in tasks), variants=variants)
 
 
 def _files_of(variant: Variant) -> dict[str, str]:
@@ -142,12 +142,12 @@ def dropped_fields(variant: Variant) -> dict[str, str]:
 
 def _require_known_providers(plan: FleetPlan) -> None:
     """A limit of a provider that no agent has would hold for nothing."""
-    known = {variant.slots_of for variant in plan.variants}
+    slots = {variant.slots_of for variant in plan.variants}
     for name in plan.providers:
-        if name not in known:
+        if name not in slots:
             raise UsageError(
                 f"`providers` has {name!r}, which is the provider of no agent",
-                hint=f"the agents have: {', '.join(sorted(known))}",
+                hint=f"the agents have: {', '.join(sorted(slots))}",
             )
 
 
@@ -190,18 +190,18 @@ def _require_some(plan: FleetPlan) -> None:
         raise UsageError("the plan has no agents", hint="add `agents = [ … ]`, or name them with -a")
     for what, names in (
         ("task", [task.id for task in plan.tasks]),
-        ("agent", [one.name for one in plan.variants]),
+        ("agent", [variant.name for variant in plan.variants]),
     ):
         name, times = Counter(names).most_common(1)[0]
         if times > 1:
             raise UsageError(f"{times} {what}s are called {name!r}", hint="give each one a name of its own")
 
 
-def _with_image(task: FleetTask, known: dict[str, str]) -> FleetTask:
+def _with_image(task: FleetTask, digests: dict[str, str]) -> FleetTask:
     """An image that is built has a name that changes with what it is built from."""
     if not task.context:
         return task
-    return replace(task, image=f"localhost/harness-task:{path_digest(task.context, known)[:16]}")
+    return replace(task, image=f"localhost/harness-task:{path_digest(task.context, digests)[:16]}")
 
 
 def _refusal(task: FleetTask, plan: FleetPlan, variants: Sequence[Variant], is_local: bool) -> str:
@@ -248,17 +248,17 @@ def _container_refusal(task: FleetTask, variants: Sequence[Variant], is_local: b
     return ""
 
 
-def _fixed(task: FleetTask, known: dict[str, str]) -> FleetTask:
+def _fixed(task: FleetTask, digests: dict[str, str]) -> FleetTask:
     """With its commit as a hash, and its digest."""
     if not task.workspace:
-        return replace(task, digest=task_digest(task, "", known))
+        return replace(task, digest=task_digest(task, "", digests))
     if not task.commit:
-        return replace(task, digest=task_digest(task, path_digest(task.workspace, known), known))
+        return replace(task, digest=task_digest(task, path_digest(task.workspace, digests), digests))
     key = f"{task.workspace}\0{task.commit}"
-    if key not in known:
-        known[key] = _commit_and_tree(task)
-    commit, tree = known[key].split()
-    return replace(task, commit=commit, digest=task_digest(task, tree, known))
+    if key not in digests:
+        digests[key] = _commit_and_tree(task)
+    commit, tree = digests[key].split()
+    return replace(task, commit=commit, digest=task_digest(task, tree, digests))
 
 
 def _commit_and_tree(task: FleetTask) -> str:
@@ -270,13 +270,13 @@ def _commit_and_tree(task: FleetTask) -> str:
     git = GitCalls(task.workspace)
     question = ("rev-parse", "--verify", "--end-of-options")
     try:
-        found = [git.ask(*question, f"{task.commit}^{{{kind}}}") for kind in ("commit", "tree")]
+        ids = [git.ask(*question, f"{task.commit}^{{{kind}}}") for kind in ("commit", "tree")]
     except GitFailed as error:
         raise UsageError(
             f"task {task.id}: {task.workspace} has no commit {task.commit!r}: {error.message}",
             hint="name a commit, branch or tag of that Git repository",
         ) from error
-    return " ".join(name.decode("ascii").strip() for name in found)
+    return " ".join(name.decode("ascii").strip() for name in ids)
 
 
 def _folder(text: PlanText, name: str) -> str:

@@ -75,33 +75,33 @@ class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
 def report_of(fleet: Fleet, cases: Sequence[CaseOverview] | None = None) -> FleetReport:
     cases = overview(fleet) if cases is None else cases
     groups: dict[str, list[CaseOverview]] = {variant.name: [] for variant in fleet.plan.variants}
-    for one in cases:
-        groups[one.case.variant.name].append(one)
+    for case in cases:
+        groups[case.case.variant.name].append(case)
     return FleetReport(
         name=fleet.name,
         tasks=len(fleet.plan.tasks),
         repeats=fleet.plan.repeats,
         budget_usd=fleet.plan.budget_usd,
-        cost_usd=round(sum(one.cost_usd for one in cases), 10),
+        cost_usd=round(sum(case.cost_usd for case in cases), 10),
         variants=[_variant_report(name, group) for name, group in groups.items()],
     )
 
 
 def verdicts(cases: Iterable[CaseOverview], *, with_errors: bool = False) -> dict[str, list[bool]]:
     """By task, of the cases with a verdict. `with_errors`: those without one, by whatever fault, have not passed."""
-    found: dict[str, list[bool]] = {}
-    for one in cases:
-        if one.result is not None and one.result.passed is not None:
-            found.setdefault(one.case.task.id, []).append(one.result.passed)
-        elif with_errors and one.state == "error":
-            found.setdefault(one.case.task.id, []).append(False)
-    return found
+    verdicts_by_task: dict[str, list[bool]] = {}
+    for case in cases:
+        if case.result is not None and case.result.passed is not None:
+            verdicts_by_task.setdefault(case.case.task.id, []).append(case.result.passed)
+        elif with_errors and case.state == "error":
+            verdicts_by_task.setdefault(case.case.task.id, []).append(False)
+    return verdicts_by_task
 
 
 def scores(cases: Sequence[CaseOverview]) -> dict[str, dict[str, float]]:
     """By name and task: the mean of its runs."""
     scored: dict[str, dict[str, list[float]]] = {}
-    results = [(one.case.task.id, one.result) for one in cases if one.result is not None]
+    results = [(case.case.task.id, case.result) for case in cases if case.result is not None]
     names = dict.fromkeys(name for _task, result in results for name in result.score)
     for name in names:
         of_tasks = scored.setdefault(name, {})
@@ -114,13 +114,13 @@ def scores(cases: Sequence[CaseOverview]) -> dict[str, dict[str, float]]:
 
 
 def _variant_report(name: str, cases: Sequence[CaseOverview]) -> VariantReport:
-    results = [one.result for one in cases if one.result is not None]
+    results = [case.result for case in cases if case.result is not None]
     by_task = verdicts(cases)
     groups = list(by_task.values())
     interval = rate_interval(groups) if groups else None
     solved = sum(any(group) for group in groups)
-    cost = sum(one.cost_usd for one in cases)
-    states = Counter(one.state for one in cases)
+    cost = sum(case.cost_usd for case in cases)
+    states = Counter(case.state for case in cases)
     usage = Usage()
     for result in results:
         usage = usage.plus(result.usage)
@@ -142,10 +142,10 @@ def _variant_report(name: str, cases: Sequence[CaseOverview]) -> VariantReport:
         pass_all=_mean_for_each_k(groups, pass_all),
         cost_usd=round(cost, 10),
         cost_per_solved_usd=cost / states["passed"] if states["passed"] else None,
-        unpriced=sum(not attempt.has_known_cost for one in cases for attempt in one.attempts),
+        unpriced=sum(not attempt.has_known_cost for case in cases for attempt in case.attempts),
         median_s=median(result.run_s for result in results) if results else None,
         usage=usage,
-        faults=dict(Counter(fault.fault for one in cases for fault in one.faults if fault.fault)),
+        faults=dict(Counter(fault.fault for case in cases for fault in case.faults if fault.fault)),
         scores={name: _score_report(list(means.values())) for name, means in scores(cases).items()},
     )
 

@@ -39,36 +39,45 @@ def elapsed(seconds: float) -> str:
 
 
 def report_text(variants: Sequence[VariantReport]) -> str:
-    ks = sorted({k for one in variants for k in one.pass_at})[:2]
+    ks = sorted({k for variant in variants for k in variant.pass_at})[:2]
     names = score_names(variants)
     heads = ["variant", "runs", "pass rate", "95 %", *(f"pass@{k}" for k in ks), *(f"pass^{k}" for k in ks)]
     heads += [single_line(name) for name in names]
     heads += ["solved", "crashed", "errors", "left", "$", "$/solved", "median s"]
     rows = [heads]
-    for one in variants:
-        row = [single_line(one.variant), str(one.runs), percent(one.pass_rate), interval(one)]
-        row += [percent(one.pass_at.get(k)) for k in ks] + [percent(one.pass_all.get(k)) for k in ks]
-        row += [score_text(one, name) for name in names]
-        row += [f"{one.solved}/{one.tasks}", str(one.crashed), str(one.errors), str(one.left)]
-        row += [money(one, one.cost_usd), money(one, one.cost_per_solved_usd)]
-        row.append("–" if one.median_s is None else f"{one.median_s:.1f}")
+    for variant in variants:
+        row = [single_line(variant.variant), str(variant.runs), percent(variant.pass_rate), interval(variant)]
+        row += [percent(variant.pass_at.get(k)) for k in ks] + [percent(variant.pass_all.get(k)) for k in ks]
+        row += [score_text(variant, name) for name in names]
+        row += [
+            f"{variant.solved}/{variant.tasks}",
+            str(variant.crashed),
+            str(variant.errors),
+            str(variant.left),
+        ]
+        row += [money(variant, variant.cost_usd), money(variant, variant.cost_per_solved_usd)]
+        row.append("–" if variant.median_s is None else f"{variant.median_s:.1f}")
         rows.append(row)
     return aligned(rows)
 
 
-def comparison_text(one: Comparison) -> str:
-    names = [single_line(name) for name in (one.a, one.b)]
-    size = f"{difference_text(one)} over {counted(one.tasks, 'task')}"
-    where = f"better on {one.better}, worse on {one.worse}, p = {one.p_value:.3f}"
-    lines = [f"{names[1]} − {names[0]}: {size}; {where}: {single_line(one.verdict)}"]
-    lines += [f"  {single_line(note)}" for note in notes_of(one)]
+def comparison_text(comparison: Comparison) -> str:
+    names = [single_line(name) for name in (comparison.a, comparison.b)]
+    size = f"{difference_text(comparison)} over {counted(comparison.tasks, 'task')}"
+    where = f"better on {comparison.better}, worse on {comparison.worse}, p = {comparison.p_value:.3f}"
+    lines = [f"{names[1]} − {names[0]}: {size}; {where}: {single_line(comparison.verdict)}"]
+    lines += [f"  {single_line(note)}" for note in notes_of(comparison)]
     return "\n".join(lines) + "\n"
 
 
 def comparisons_text(comparisons: Sequence[Comparison]) -> str:
     """All of them; of very many, those that are clear."""
-    shown = comparisons if len(comparisons) <= _MOST_PAIRS else [one for one in comparisons if one.is_clear]
-    text = "".join(map(comparison_text, shown))
-    if hidden := len(comparisons) - len(shown):
+    rows = (
+        comparisons
+        if len(comparisons) <= _MOST_PAIRS
+        else [comparison for comparison in comparisons if comparison.is_clear]
+    )
+    text = "".join(map(comparison_text, rows))
+    if hidden := len(comparisons) - len(rows):
         text += f"{counted(hidden, 'pair')} without a clear winner; --json has all of them\n"
     return text

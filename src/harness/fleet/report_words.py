@@ -17,23 +17,23 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
 
-def interval(one: VariantReport) -> str:
-    return "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
+def interval(variant: VariantReport) -> str:
+    return "–" if variant.low is None or variant.high is None else f"{variant.low:.0%}–{variant.high:.0%}"
 
 
-def money(one: VariantReport, amount_usd: float | None) -> str:
+def money(variant: VariantReport, amount_usd: float | None) -> str:
     """`≥`: of some attempts it is not known what they used, or what that costs."""
-    return "–" if amount_usd is None else f"{'≥ ' if one.unpriced else ''}{amount_usd:.4f}"
+    return "–" if amount_usd is None else f"{'≥ ' if variant.unpriced else ''}{amount_usd:.4f}"
 
 
 def score_names(variants: Sequence[VariantReport]) -> list[str]:
     """Of all scores that a variant has, in the order in which they appear."""
-    return list(dict.fromkeys(name for one in variants for name in one.scores))
+    return list(dict.fromkeys(name for variant in variants for name in variant.scores))
 
 
-def score_text(one: VariantReport, name: str) -> str:
+def score_text(variant: VariantReport, name: str) -> str:
     """0.62 [0.40, 0.84]."""
-    score = one.scores.get(name)
+    score = variant.scores.get(name)
     if score is None:
         return "–"
     if score.low is None or score.high is None:
@@ -41,28 +41,35 @@ def score_text(one: VariantReport, name: str) -> str:
     return f"{score.mean:.3g} [{score.low:.3g}, {score.high:.3g}]"
 
 
-def difference_text(one: Comparison) -> str:
+def difference_text(comparison: Comparison) -> str:
     """+12.0 % [+3.0 %, +21.0 %]; where one task is all there is, no interval."""
-    if one.tasks < 2:
-        return f"{one.difference:+.1%}"
-    return f"{one.difference:+.1%} [{one.low:+.1%}, {one.high:+.1%}]"
+    if comparison.tasks < 2:
+        return f"{comparison.difference:+.1%}"
+    return f"{comparison.difference:+.1%} [{comparison.low:+.1%}, {comparison.high:+.1%}]"
 
 
-def notes_of(one: Comparison) -> Iterator[str]:
+def notes_of(comparison: Comparison) -> Iterator[str]:
     """What must be known to read a comparison, a sentence each."""
-    if one.tasks < 2:
+    if comparison.tasks < 2:
         yield "one task says nothing about others: there is no interval"
-    if one.comparisons > 1:
-        yield f"corrected for {one.comparisons} comparisons (Holm): the interval has {one.confidence:.1%} confidence"
-    if any((one.trouble_a.crashed, one.trouble_b.crashed, one.trouble_a.errors, one.trouble_b.errors)):
-        yield f"{_trouble_text(one.a, one.trouble_a)}; {_trouble_text(one.b, one.trouble_b)}"
-    if one.tasks_needed:
-        yield (
-            f"a difference of {one.difference:+.1%} would be found in 80 % of fleets with about {one.tasks_needed} tasks"
+    if comparison.comparisons > 1:
+        yield f"corrected for {comparison.comparisons} comparisons (Holm): the interval has {comparison.confidence:.1%} confidence"
+    if any(
+        (
+            comparison.trouble_a.crashed,
+            comparison.trouble_b.crashed,
+            comparison.trouble_a.errors,
+            comparison.trouble_b.errors,
         )
-    if one.left_out:
-        yield f"{counted(one.left_out, 'task')} not the same on both sides, or without a verdict: not counted"
-    for name, score in one.scores.items():
+    ):
+        yield f"{_trouble_text(comparison.a, comparison.trouble_a)}; {_trouble_text(comparison.b, comparison.trouble_b)}"
+    if comparison.tasks_needed:
+        yield (
+            f"a difference of {comparison.difference:+.1%} would be found in 80 % of fleets with about {comparison.tasks_needed} tasks"
+        )
+    if comparison.left_out:
+        yield f"{counted(comparison.left_out, 'task')} not the same on both sides, or without a verdict: not counted"
+    for name, score in comparison.scores.items():
         bounds = (
             f" [{score.low:+.3g}, {score.high:+.3g}]"
             if score.low is not None and score.high is not None

@@ -20,13 +20,13 @@ class Verdict(NamedTuple):
 def scores_of(data: bytes) -> dict[str, float] | None:
     """A number, or JSON of numbers by name; None where it is neither."""
     try:
-        found = msgspec.json.decode(data.strip(), type=dict[str, float] | float)
+        score = msgspec.json.decode(data.strip(), type=dict[str, float] | float)
     except msgspec.DecodeError:
         try:
-            found = float(data.decode("ascii"))
+            score = float(data.decode("ascii"))
         except ValueError:
             return None
-    numbers = found if isinstance(found, dict) else {"score": found}
+    numbers = score if isinstance(score, dict) else {"score": score}
     return numbers if numbers and all(map(isfinite, numbers.values())) else None
 
 

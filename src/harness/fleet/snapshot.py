@@ -43,8 +43,8 @@ class Snapshots:
     def __init__(self, base: str, folder: str) -> None:
         self._base = base
         self._folder = folder
-        self._known: dict[str, _Entry] = {}
-        self._stored: set[bytes] = set()
+        self._entries: dict[str, _Entry] = {}
+        self._stored_digests: set[bytes] = set()
         self._git = GitCalls(base, git_directory=base, timeout_s=_TIMEOUT_S)
 
     def prepare(self, config: str = _CONFIG, head: str = "refs/heads/none") -> None:
@@ -64,10 +64,10 @@ class Snapshots:
         entries: dict[str, _Entry] = {}
         contents: list[bytes] = []
         room = _LARGEST_SNAPSHOT_BYTES
-        for path, entry, content in self._read({*tracked, *self._known}):
+        for path, entry, content in self._read({*tracked, *self._entries}):
             entries[path] = entry
-            if content is not None and entry.blob not in self._stored:
-                self._stored.add(entry.blob)
+            if content is not None and entry.blob not in self._stored_digests:
+                self._stored_digests.add(entry.blob)
                 room -= len(content)
                 contents += [b"blob\ndata %d\n" % len(content), content, b"\n"]
             if room < 0:
@@ -78,7 +78,7 @@ class Snapshots:
             b"M %s %s %s\n" % (entry.mode, entry.blob, _quoted(path))
             for path, entry in sorted(entries.items())
         ]
-        self._known = entries
+        self._entries = entries
         self._git.ask("fast-import", "--quiet", "--force", stdin=b"".join(contents))
 
     def patch(self, before: str, after: str) -> bytes:
@@ -87,23 +87,23 @@ class Snapshots:
 
     def _read(self, always: set[str]) -> Iterator[tuple[str, _Entry, bytes | None]]:
         """Path, entry, and the content unless it is known."""
-        seen = set()
+        entries_seen = set()
         for path in self._listed():
-            seen.add(path)
+            entries_seen.add(path)
             yield from self._entry(path)
-        for path in sorted(always - seen):
+        for path in sorted(always - entries_seen):
             yield from self._entry(path)
 
     def _listed(self) -> Iterator[str]:
         """Files that are not ignored, one level of folders after the other: `check-ignore` is asked once for each."""
         folders = [""]
         while folders:
-            found: dict[str, bool] = {}
+            names: dict[str, bool] = {}
             for folder in folders:
-                found.update(self._listed_in(folder))
-            ignored = self._ignored(found)
-            folders = [path for path, is_folder in found.items() if is_folder and path not in ignored]
-            yield from (path for path, is_folder in found.items() if not is_folder and path not in ignored)
+                names.update(self._listed_in(folder))
+            ignored = self._ignored(names)
+            folders = [path for path, is_folder in names.items() if is_folder and path not in ignored]
+            yield from (path for path, is_folder in names.items() if not is_folder and path not in ignored)
 
     def _listed_in(self, folder: str) -> Iterator[tuple[str, bool]]:
         try:
@@ -136,9 +136,9 @@ class Snapshots:
             with open_folder(os.path.join(self._folder, folder)) as parent:
                 status = os.lstat(name, dir_fd=parent)
                 stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                known = self._known.get(path)
-                if known is not None and known.stamp == (*stamp, status.st_mode):
-                    yield path, known, None
+                known_entry = self._entries.get(path)
+                if known_entry is not None and known_entry.stamp == (*stamp, status.st_mode):
+                    yield path, known_entry, None
                     return
                 content = _content(name, status, parent)
         except OSError:
@@ -153,8 +153,8 @@ def _folder_entries(folder: int) -> list[tuple[str, bool]]:
     """Names, and whether each is a folder. Raises OSError."""
     descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
-        with os.scandir(descriptor) as listed:
-            return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listed]
+        with os.scandir(descriptor) as entries:
+            return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     finally:
         os.close(descriptor)
 

@@ -117,8 +117,8 @@ def _run_variance(runs: Sequence[bool]) -> float:
 
 def mean_interval(values: Sequence[float]) -> Interval | None:
     """Of the mean of scores, over tasks; None where the values say nothing about how far it may be off."""
-    found = value_difference([0.0] * len(values), values).interval()
-    return found if isfinite(found.low) else None
+    interval = value_difference([0.0] * len(values), values).interval()
+    return interval if isfinite(interval.low) else None
 
 
 def wilson(share: float, count: float, distance: float = 1.959964) -> Interval:
@@ -169,11 +169,11 @@ class Corrected(NamedTuple):
 
 def corrected(p_values: Sequence[float]) -> list[Corrected]:
     """For comparisons that are looked at together: one false winner among all of them in at most 5 % of fleets."""
-    found: dict[int, Corrected] = {}
+    corrections: dict[int, Corrected] = {}
     count, highest, level, is_stopped = len(p_values), 0.0, LEVEL, False
     for rank, number in enumerate(sorted(range(count), key=lambda number: p_values[number])):
         highest = max(highest, min(1.0, (count - rank) * p_values[number]))
         if not is_stopped:  # the first that is not clear is the last that is tested
             level, is_stopped = LEVEL / (count - rank), highest >= LEVEL
-        found[number] = Corrected(highest, level)
-    return [found[number] for number in range(count)]
+        corrections[number] = Corrected(highest, level)
+    return [corrections[number] for number in range(count)]

@@ -158,8 +158,8 @@ class _StepLimits:
 
 
 def _free_bytes(folder: int) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    statistics = os.statvfs(folder)
+    return statistics.f_bavail * statistics.f_frsize
 
 
 def _shell(env: Mapping[str, str]) -> str:

@@ -209,7 +209,8 @@ class FleetWatch:
                 summary=self._summary(cases),
                 tasks=[task.id for task in plan.tasks],
                 variants=[
-                    VariantView(name=one.name, agent=one.agent, model=one.model) for one in plan.variants
+                    VariantView(name=variant.name, agent=variant.agent, model=variant.model)
+                    for variant in plan.variants
                 ],
                 repeats=plan.repeats,
                 cases=self._cases(cases),
@@ -222,7 +223,7 @@ class FleetWatch:
         """
         places = [(self.fleet.log_store, self.fleet.log_id)]
         with self._lock:
-            places += [(self.fleet.sessions, one.log_id) for one in self._activities.values()]
+            places += [(self.fleet.sessions, activity.log_id) for activity in self._activities.values()]
         stops: list[Callable[[], None]] = []
         for store, log_id in places:
             with suppress(
@@ -231,8 +232,8 @@ class FleetWatch:
                 stops.append(store.watch(log_id, wake))
 
         def stop() -> None:
-            for one in stops:
-                one()
+            for activity in stops:
+                activity()
 
         return stop
 
@@ -261,8 +262,8 @@ class FleetWatch:
         if is_attended or counts["running"]:
             state = "stopping" if fleet.records.stop_requested() else "running"
         elif counts["waiting"]:
-            ended: dict[str, FleetState] = {"budget": "budget", "stopped": "stopped"}
-            state = ended.get(log.ended, "planned" if log.started_ms is None else "interrupted")
+            states: dict[str, FleetState] = {"budget": "budget", "stopped": "stopped"}
+            state = states.get(log.ended, "planned" if log.started_ms is None else "interrupted")
         return FleetSummary(
             name=fleet.name,
             state=state,
@@ -274,8 +275,8 @@ class FleetWatch:
             errors=counts["error"],
             running=counts["running"],
             waiting=counts["waiting"],
-            cost_usd=round(sum(one.cost_usd for one in cases), 10),
-            is_cost_complete=all(one.is_cost_complete for one in cases),
+            cost_usd=round(sum(case.cost_usd for case in cases), 10),
+            is_cost_complete=all(case.is_cost_complete for case in cases),
             budget_usd=log.budget_usd or fleet.plan.budget_usd,
             started_ms=log.started_ms,
             updated_ms=log.updated_ms,
@@ -284,39 +285,39 @@ class FleetWatch:
         )
 
     def _cases(self, cases: Sequence[CaseOverview]) -> list[CaseView]:
-        running = {one.log_id for one in cases if one.state == "running" and one.log_id}
+        running = {case.log_id for case in cases if case.state == "running" and case.log_id}
         for log_id in self._activities.keys() - running:
             self._activities.pop(log_id).close()
         for log_id in running - self._activities.keys():
             self._activities[log_id] = CaseActivity(self.fleet, log_id)
-        return [self._case(one) for one in cases]
+        return [self._case(case) for case in cases]
 
-    def _case(self, one: CaseOverview) -> CaseView:
-        latest = one.attempts[-1] if one.attempts else None
-        is_running = one.state == "running"
-        activity = self._activities.get(one.log_id) if is_running else None
+    def _case(self, case: CaseOverview) -> CaseView:
+        latest = case.attempts[-1] if case.attempts else None
+        is_running = case.state == "running"
+        activity = self._activities.get(case.log_id) if is_running else None
         return CaseView(
-            id=one.case.id,
-            task=one.case.task.id,
-            variant=one.case.variant.name,
-            repeat=one.case.repeat,
-            state=one.state,
-            attempts=len(one.attempts),
-            session=one.log_id,
-            cost_usd=round(one.cost_usd, 10) if one.is_cost_complete and one.attempts else None,
+            id=case.case.id,
+            task=case.case.task.id,
+            variant=case.case.variant.name,
+            repeat=case.case.repeat,
+            state=case.state,
+            attempts=len(case.attempts),
+            session=case.log_id,
+            cost_usd=round(case.cost_usd, 10) if case.is_cost_complete and case.attempts else None,
             outcome=latest.outcome if latest else "",
             run_s=latest.run_s if latest else None,
             fault=latest.fault if latest else "",
             detail=single_line(latest.detail)[:_LONGEST_DETAIL] if latest else "",
-            started_ms=one.started_ms,
+            started_ms=case.started_ms,
             activity="" if not is_running else activity.latest() if activity else "starting",
         )
 
     def _current_report(self, cases: Sequence[CaseOverview]) -> list[VariantReport]:
         """That of a moment ago, unless there are new results and it is old enough."""
-        known, at_s = self._reported
-        now = [(one.state, one.cost_usd) for one in cases]
-        if now != known and (not self._report or time.monotonic() - at_s >= _REPORT_EVERY_S):
+        report, at_s = self._reported
+        now = [(case.state, case.cost_usd) for case in cases]
+        if now != report and (not self._report or time.monotonic() - at_s >= _REPORT_EVERY_S):
             self._report = report_of(self.fleet, cases).variants
             self._reported = now, time.monotonic()
         return self._report
@@ -336,34 +337,34 @@ def _is_attended(fleet: Fleet) -> bool:
 
 def _left_s(cases: Sequence[CaseOverview]) -> float | None:
     """As many cases at once as now, each as long as those of its variant were."""
-    taken: dict[str, list[float]] = {}
-    for one in cases:
-        if one.result is not None:
-            taken.setdefault(one.case.variant.name, []).append(one.result.duration_s)
+    times_by_variant: dict[str, list[float]] = {}
+    for case in cases:
+        if case.result is not None:
+            times_by_variant.setdefault(case.case.variant.name, []).append(case.result.duration_s)
     now_ms = time.time_ns() // 1_000_000
     at_once = max(_at_once(cases, now_ms), _at_once(cases, now_ms - _GAP_MS))
-    if not any(one.state == "running" for one in cases) or not taken:
+    if not any(case.state == "running" for case in cases) or not times_by_variant:
         return None
-    known = {name: fmean(times) for name, times in taken.items()}
-    usual = fmean(known.values())
+    mean_times = {name: fmean(times) for name, times in times_by_variant.items()}
+    usual = fmean(mean_times.values())
     total = 0.0
-    for one in cases:
-        expected = known.get(one.case.variant.name, usual)
-        if one.state == "waiting":
+    for case in cases:
+        expected = mean_times.get(case.case.variant.name, usual)
+        if case.state == "waiting":
             total += expected
-        elif one.state == "running":
-            total += max(0.0, expected - (now_ms - (one.started_ms or now_ms)) / 1000)
+        elif case.state == "running":
+            total += max(0.0, expected - (now_ms - (case.started_ms or now_ms)) / 1000)
     return round(total / max(at_once, 1), 1)
 
 
 def _at_once(cases: Sequence[CaseOverview], at_ms: int) -> int:
     """How many ran at that moment."""
     count = 0
-    for one in cases:
-        if one.started_ms is None or one.started_ms > at_ms:
+    for case in cases:
+        if case.started_ms is None or case.started_ms > at_ms:
             continue
-        is_over = one.result is None or one.started_ms + one.result.duration_s * 1000 < at_ms
-        count += one.state == "running" or not is_over
+        is_over = case.result is None or case.started_ms + case.result.duration_s * 1000 < at_ms
+        count += case.state == "running" or not is_over
     return count
 
 
@@ -377,7 +378,7 @@ class KnownFleets:
 
     def __init__(self, database: str = "") -> None:
         self._database = database
-        self._known: dict[str, tuple[Stamp, FleetSummary]] = {}
+        self._summaries: dict[str, tuple[Stamp, FleetSummary]] = {}
         self._watches: dict[str, FleetWatch] = {}
         """Of those that run: what was read of them is not read again."""
         self._lock = threading.Lock()
@@ -390,10 +391,10 @@ class KnownFleets:
         """All of them, the last changed first; one that cannot be read is `broken`."""
         with self._lock:
             names = fleet_names(self._database)
-            for removed in self._known.keys() - names:
+            for removed in self._summaries.keys() - names:
                 self._forget(removed)
-            found = [self._summary(name) for name in names]
-        return sorted(found, key=lambda one: (-(one.updated_ms or 0), one.name))
+            all_summaries = [self._summary(name) for name in names]
+        return sorted(all_summaries, key=lambda summary: (-(summary.updated_ms or 0), summary.name))
 
     def identity(self, name: str) -> object:
         """Changes when the fleet was deleted and another one of the same name created."""
@@ -406,10 +407,15 @@ class KnownFleets:
 
     def _summary(self, name: str) -> FleetSummary:
         stamp = () if self._database else _stamp(name)
-        known = self._known.get(name)
-        if known is not None and stamp and known[0] == stamp and not _is_alive(known[1]):
-            return known[1]
-        if known is not None and stamp and known[0][0] != stamp[0]:
+        known_summary = self._summaries.get(name)
+        if (
+            known_summary is not None
+            and stamp
+            and known_summary[0] == stamp
+            and not _is_alive(known_summary[1])
+        ):
+            return known_summary[1]
+        if known_summary is not None and stamp and known_summary[0][0] != stamp[0]:
             self._forget(name)
         try:
             if name not in self._watches:
@@ -419,11 +425,11 @@ class KnownFleets:
             summary = broken(name, error)
         if not _is_alive(summary):
             self._forget(name)
-        self._known[name] = stamp, summary
+        self._summaries[name] = stamp, summary
         return summary
 
     def _forget(self, name: str) -> None:
-        self._known.pop(name, None)
+        self._summaries.pop(name, None)
         watch = self._watches.pop(name, None)
         if watch is not None:
             watch.close()
@@ -435,11 +441,11 @@ def _is_alive(summary: FleetSummary) -> bool:
 
 
 def _stamp(name: str) -> Stamp:
-    found: list[tuple[int, int, int] | None] = []
+    stamps: list[tuple[int, int, int] | None] = []
     for part in _STAMPED:
         try:
             status = os.stat(os.path.join(fleets_directory(), name, part))
-            found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+            stamps.append((status.st_ino, status.st_mtime_ns, status.st_size))
         except (OSError, ValueError):
-            found.append(None)
-    return tuple(found)
+            stamps.append(None)
+    return tuple(stamps)

@@ -218,7 +218,7 @@ class _Worker:
         began = time.monotonic()
         try:
             with self._stop.ending(run := start(request, store=self._fleet.sessions, redact=plan.redact)):
-                counted = self._followed(run)
+                counted_events = self._followed(run)
                 result = run.wait()
         except BudgetExceeded as error:
             self._fail("interrupted", error.words)  # no fault of the case: it may be tried again
@@ -228,19 +228,19 @@ class _Worker:
             return False
         if self._workspace.container is not None and result.outcome != "completed":
             self._workspace.container.end_processes()
-        trouble = trouble_of(counted, result, datetime.now().astimezone())
-        refused = refused_at_end(counted)
+        trouble = trouble_of(counted_events, result, datetime.now().astimezone())
+        refused = refused_at_end(counted_events)
         self._attempt = replace(
-            _with_cost(self._fleet, self._attempt, counted),
+            _with_cost(self._fleet, self._attempt, counted_events),
             log_id=run.log_id,
             outcome=result.outcome,
             was_limited=trouble.is_limit or refused in {"window", "throttle"},
             limited_until_ms=_limited_until_ms(trouble),
             run_s=round(time.monotonic() - began, 3),
         )
-        is_cut_off = self._stop.is_requested or _is_at_limit(counted)
+        is_cut_off = self._stop.is_requested or _is_at_limit(counted_events)
         fault: Fault = "interrupted" if is_cut_off else fault_of(result, trouble, refused)
-        reason = _last_error(counted) or result.text[:500]
+        reason = _last_error(counted_events) or result.text[:500]
         if fault:
             self._fail(fault, reason)
         elif result.outcome == "failed":
@@ -249,12 +249,12 @@ class _Worker:
 
     def _followed(self, run: Run) -> list[Event]:
         """All events that count, once the run has ended; its session is noted with the first."""
-        counted: list[Event] = []
+        counted_events: list[Event] = []
         for batch in run.batches():
-            if not counted:
+            if not counted_events:
                 self._note(run.log_id)
-            counted += [event for event in batch if isinstance(event, _COUNTED)]
-        return counted
+            counted_events += [event for event in batch if isinstance(event, _COUNTED)]
+        return counted_events
 
     def _check(self) -> None:
         task = self._case.task
@@ -285,9 +285,9 @@ class _Worker:
             return Verdict(end.is_ok, score or {})
         score = next(
             (
-                found
+                scores
                 for kind in ("json", "txt")
-                if (found := scores_of(container.read(f"{task.reward}.{kind}")))
+                if (scores := scores_of(container.read(f"{task.reward}.{kind}")))
             ),
             None,
         )
@@ -354,8 +354,8 @@ class _Stop:
 def _with_cost(fleet: Fleet, attempt: Attempt, events: list[Event]) -> Attempt:
     ledger = Ledger()
     ledger.add(Metadata(session_id=attempt.log_id or attempt.case), events)
-    listed = prices.load(config.load(fleet.plan.directory))
-    amount = total(charges := ledger.charges(listed, lambda _ms: ""))
+    price_list = prices.load(config.load(fleet.plan.directory))
+    amount = total(charges := ledger.charges(price_list, lambda _ms: ""))
     usage = Usage(**{name: getattr(amount, name) for name in CLASSES})
     unpriced = any(charge.is_unpriced for charge in charges)
     return replace(attempt, cost_usd=amount.cost_usd, usage=usage, is_unpriced=unpriced)

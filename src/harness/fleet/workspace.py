@@ -107,11 +107,11 @@ class CaseWorkspace:
             reason = error.strerror or str(error)
             raise WorkspaceFailed(f"cannot make the workspace: {reason}: {error.filename}") from error
 
-    def restore(self, kept: str) -> None:
+    def restore(self, kept_id: str) -> None:
         """A copy of what an agent has left. Raises WorkspaceFailed, StepStopped, OSError."""
         remove(self.place)
         make_private_directory(self._home)
-        copy_tree(kept, self.repo)
+        copy_tree(kept_id, self.repo)
         if self.container is not None:
             try:
                 self.container.start(self._is_stopped)
@@ -250,9 +250,9 @@ class CaseWorkspace:
             folders[:] = [name for name in folders if os.path.isdir(os.path.join(folder, name))]
 
 
-def kind_of(wanted: WorkspaceKind, case: FleetCase) -> WorkspaceKind:
+def kind_of(kind: WorkspaceKind, case: FleetCase) -> WorkspaceKind:
     """`clone` and `worktree` are one: the files of a commit in a repository of their own."""
-    return "clone" if case.task.commit and wanted != "copy" else "copy"
+    return "clone" if case.task.commit and kind != "copy" else "copy"
 
 
 def put(root: str, there: str, here: str) -> None:

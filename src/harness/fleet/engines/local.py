@@ -43,12 +43,12 @@ class LocalEngine:
             timeout_s = min(timeout_s, _LOOK_EVERY_S)
         # None: of a worker whose end the system does not report.
         ready = {None, *(descriptor for descriptor, _events in self._poll.poll(timeout_s * 1000))}
-        found: list[tuple[str, str]] = []
+        endings: list[tuple[str, str]] = []
         for case_id, worker in list(self._workers.items()):
             if self._descriptors.get(case_id) in ready and (code := worker.code()) is not None:
                 self._forget(case_id)
-                found.append((case_id, f"exit code {code}"))
-        return found
+                endings.append((case_id, f"exit code {code}"))
+        return endings
 
     def _forget(self, case_id: str) -> None:
         """The worker and what reports its end, together: neither may be left for another one of the case."""

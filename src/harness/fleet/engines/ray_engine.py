@@ -73,8 +73,8 @@ class RayEngine:
         return [(self._tasks.pop(task), self._how(task)) for task in ready]
 
     def stop(self, case_id: str, *, force: bool = False) -> None:
-        for task, started in self._tasks.items():
-            if started == case_id:
+        for task, task_ref in self._tasks.items():
+            if task_ref == case_id:
                 self._ray.cancel(task, force=force)
 
     def close(self) -> None:
@@ -120,12 +120,12 @@ class RayEngine:
 
     def _resources(self) -> dict[str, dict[str, float]]:
         """What a case needs, by provider."""
-        wanted = self._fleet.plan.resources
-        needs = {"CPU": wanted.cpus, **wanted.custom}
-        if wanted.gpus:
-            needs["GPU"] = wanted.gpus
-        if wanted.memory_mb:
-            needs["memory"] = wanted.memory_mb * 1024 * 1024
+        resources = self._fleet.plan.resources
+        needs = {"CPU": resources.cpus, **resources.custom}
+        if resources.gpus:
+            needs["GPU"] = resources.gpus
+        if resources.memory_mb:
+            needs["memory"] = resources.memory_mb * 1024 * 1024
         there = self._ray.cluster_resources()
         providers = {variant.slots_of for variant in self._fleet.plan.variants}
         limited = {name: {f"{_SLOTS}{name}": 1.0} for name in providers if f"{_SLOTS}{name}" in there}
@@ -136,9 +136,9 @@ class RayEngine:
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         for needs in self._needs.values():
             if not any(all(node.get(name, 0) >= count for name, count in needs.items()) for node in nodes):
-                wanted = ", ".join(f"{name} = {count:g}" for name, count in needs.items())
+                needs_text = ", ".join(f"{name} = {count:g}" for name, count in needs.items())
                 raise UsageError(
-                    f"no node of the Ray cluster has {wanted}",
+                    f"no node of the Ray cluster has {needs_text}",
                     hint="see [resources] of the plan, and `ray status`",
                 )
 

@@ -18,29 +18,29 @@ _NOT_CONTENT = ("workspace", "commit", "context", "files", "digest", "metadata",
 """Fields of a task whose digest is that of what they name, or that change nothing."""
 
 
-def task_digest(task: FleetTask, workspace: str, known: dict[str, str]) -> str:
-    """`workspace`: the digest of what the agent works on. `known`: digests of paths, so that each is read once."""
+def task_digest(task: FleetTask, workspace: str, digests: dict[str, str]) -> str:
+    """`workspace`: the digest of what the agent works on. `digests`: digests of paths, so that each is read once."""
     fields = {
         name: value for name, value in msgspec.to_builtins(task).items() if name not in _NOT_CONTENT and value
     }
-    content = [fields, workspace, files_digest(task.files, known)]
+    content = [fields, workspace, files_digest(task.files, digests)]
     return sha256(exact_json.encode(content, order="sorted")).hexdigest()[:16]
 
 
-def files_digest(files: Mapping[str, str], known: dict[str, str]) -> str:
+def files_digest(files: Mapping[str, str], digests: dict[str, str]) -> str:
     """Of files by their path in the workspace; empty when there are none."""
-    content = {there: path_digest(here, known) for there, here in files.items()}
+    content = {there: path_digest(here, digests) for there, here in files.items()}
     return sha256(exact_json.encode(content, order="sorted")).hexdigest()[:16] if content else ""
 
 
-def path_digest(path: str, known: dict[str, str]) -> str:
+def path_digest(path: str, digests: dict[str, str]) -> str:
     """Of a file, or of a folder with everything in it. Raises UsageError."""
-    if path not in known:
+    if path not in digests:
         try:
-            known[path] = _digest(path)
+            digests[path] = _digest(path)
         except OSError as error:
             raise UsageError(f"cannot read {error.filename or path}: {error.strerror}") from error
-    return known[path]
+    return digests[path]
 
 
 def _digest(path: str) -> str:
@@ -65,15 +65,15 @@ def _file_digest(path: str) -> bytes:
 
 def _entries(path: str) -> list[tuple[str, int]]:
     """Everything below a path, sorted, with its mode; the path itself is the empty name."""
-    found = [("", os.lstat(path).st_mode)]
-    folders = [""] if stat.S_ISDIR(found[0][1]) else []
+    found_entries = [("", os.lstat(path).st_mode)]
+    folders = [""] if stat.S_ISDIR(found_entries[0][1]) else []
     while folders:
         folder = folders.pop()
         with os.scandir(os.path.join(path, folder)) as entries:
             for entry in entries:
                 name = os.path.join(folder, entry.name)
                 mode = entry.stat(follow_symlinks=False).st_mode
-                found.append((name, mode))
+                found_entries.append((name, mode))
                 if stat.S_ISDIR(mode):
                     folders.append(name)
-    return sorted(found)
+    return sorted(found_entries)

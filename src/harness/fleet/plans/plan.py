@@ -257,7 +257,7 @@ def variables_in(value: str) -> list[str]:
 def with_variables(env: Mapping[str, str], source: Mapping[str, str]) -> dict[str, str]:
     """With every `${NAME}` replaced by that of `source`, or its default."""
     return {
-        name: _VARIABLE.sub(lambda found: source.get(found[1]) or (found[2] or "")[2:], value)
+        name: _VARIABLE.sub(lambda match: source.get(match[1]) or (match[2] or "")[2:], value)
         for name, value in env.items()
     }
 
@@ -267,7 +267,7 @@ def _case_id(task: FleetTask, variant: bytes, repeat: int) -> str:
 
 
 def _sooner(first_s: float | None, second_s: float | None) -> float | None:
-    return min((one for one in (first_s, second_s) if one is not None), default=None)
+    return min((limit_s for limit_s in (first_s, second_s) if limit_s is not None), default=None)
 
 
 def encode(plan: FleetPlan) -> bytes:

@@ -117,8 +117,8 @@ class PlanText:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             reason, line = str(error), 1
-            if found := re.search(r" \(at line (\d+), column \d+\)", reason):
-                line, reason = int(found[1]), reason[: found.start()]
+            if match := re.search(r" \(at line (\d+), column \d+\)", reason):
+                line, reason = int(match[1]), reason[: match.start()]
             elif "end of document" in reason:
                 line = text.rstrip().count("\n") + 1
             raise UsageError(f"{self._name}:{line}: not TOML: {reason}", hint=_HINT) from None
@@ -131,11 +131,11 @@ class PlanText:
         except msgspec.ValidationError as error:
             reason = str(error)
             steps: Path = ()
-            if found := _PATH_IN_REASON.search(reason):
-                reason = reason[: found.start()]
+            if match := _PATH_IN_REASON.search(reason):
+                reason = reason[: match.start()]
                 steps = tuple(
                     name or (int(number) if number else dots)
-                    for name, number, dots in _STEP.findall(found[1])
+                    for name, number, dots in _STEP.findall(match[1])
                 )
             if unknown := _UNKNOWN_FIELD.search(reason):
                 steps, reason = (*steps, unknown[1]), "there is no such field"
@@ -151,24 +151,26 @@ class PlanText:
         """`90`, `"90s"`, `"20m"`, `"2h"`; None for what is empty."""
         if value == "":
             return None
-        found = _DURATION.fullmatch(str(value))
-        if found is None or float(found[1]) <= 0:
+        match = _DURATION.fullmatch(str(value))
+        if match is None or float(match[1]) <= 0:
             raise self.error(path, f'a time like 90, "90s", "20m" or "2h" was expected, not {value!r}')
-        return float(found[1]) * _UNITS_S.get(found[2], 1)
+        return float(match[1]) * _UNITS_S.get(match[2], 1)
 
     def limits(self) -> RunLimits:
-        given = self.plan.limits
+        plan_limits = self.plan.limits
         return RunLimits(
-            run_budget_usd=given.run_budget_usd,
-            timeout_s=self.seconds(given.timeout, ("limits", "timeout")),
-            first_output_s=self.seconds(given.first_output, ("limits", "first_output")),
-            inactivity_s=self.seconds(given.inactivity, ("limits", "inactivity")),
-            max_turns=given.max_turns,
+            run_budget_usd=plan_limits.run_budget_usd,
+            timeout_s=self.seconds(plan_limits.timeout, ("limits", "timeout")),
+            first_output_s=self.seconds(plan_limits.first_output, ("limits", "first_output")),
+            inactivity_s=self.seconds(plan_limits.inactivity, ("limits", "inactivity")),
+            max_turns=plan_limits.max_turns,
         )
 
     def container(self) -> ContainerSettings:
-        given = self.plan.container
-        return replace(given, mounts={there: self._path(here) for there, here in given.mounts.items()})
+        plan_container = self.plan.container
+        return replace(
+            plan_container, mounts={there: self._path(here) for there, here in plan_container.mounts.items()}
+        )
 
     def retry_wait_s(self) -> float:
         return self.seconds(self.plan.retry_wait, ("retry_wait",)) or 0.0
@@ -178,7 +180,7 @@ class PlanText:
         return [self._task(table, ("task", number)) for number, table in enumerate(self.plan.task)]
 
     def variants(self) -> list[Variant]:
-        found = []
+        all_variants = []
         for number, table in enumerate(self.plan.agents):
             path: Path = ("agents", number)
             self.require_inside([*table.added, *table.without], (*path, "with"))
@@ -189,8 +191,8 @@ class PlanText:
                 "tape": self._path(table.tape) if table.tape else "",
                 "model": self._model(table.model),
             }
-            found.append(Variant(**fields))
-        return found
+            all_variants.append(Variant(**fields))
+        return all_variants
 
     def require_inside(self, names: list[str], path: Path) -> None:
         """Raises UsageError for a path that leaves the workspace."""

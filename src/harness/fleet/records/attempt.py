@@ -96,5 +96,5 @@ def decisive(result: Attempt | None, faults: Sequence[Attempt]) -> Attempt | Non
     """The attempt that counts. Fleets of an earlier version have attempts of agents that crashed among the faults, and
     tried again until one passed: the first of them is the result.
     """
-    crash = next((one for one in faults if one.fault == "agent_failed"), None)
+    crash = next((fault for fault in faults if fault.fault == "agent_failed"), None)
     return result if crash is None else replace(crash, fault="", passed=False, crashed=True, score={})

@@ -45,7 +45,7 @@ class FileRecords:
         self._results: dict[str, Attempt] = {}
         self._faults: dict[str, Attempt] = {}
         """By file name. What is stored never changes, so each file is read once."""
-        self._listed: dict[str, float] = {}
+        self._listing_times: dict[str, float] = {}
         """Folders that were listed, and when they had changed last."""
 
     def save_plan(self, plan: bytes) -> bytes:
@@ -111,16 +111,16 @@ class FileRecords:
 
     def faults(self) -> Mapping[str, Sequence[Attempt]]:
         self._read_new("faults", self._faults)
-        found: dict[str, list[Attempt]] = {}
-        for attempt in sorted(self._faults.values(), key=lambda one: one.number):
-            found.setdefault(attempt.case, []).append(attempt)
-        return found
+        faults_by_case: dict[str, list[Attempt]] = {}
+        for attempt in sorted(self._faults.values(), key=lambda attempt_made: attempt_made.number):
+            faults_by_case.setdefault(attempt.case, []).append(attempt)
+        return faults_by_case
 
     def faults_of(self, case: str) -> Sequence[Attempt]:
-        found: list[Attempt] = []
-        while (attempt := self._read("faults", f"{case}.{len(found) + 1}.json", Attempt)) is not None:
-            found.append(attempt)
-        return found
+        attempts: list[Attempt] = []
+        while (attempt := self._read("faults", f"{case}.{len(attempts) + 1}.json", Attempt)) is not None:
+            attempts.append(attempt)
+        return attempts
 
     def diff(self, attempt: Attempt) -> bytes:
         try:
@@ -138,8 +138,8 @@ class FileRecords:
         return None if self._has_result(case) else self._read("running", f"{case}.json", CaseProgress)
 
     def in_progress(self) -> Mapping[str, CaseProgress]:
-        found = [self.progress(name.removesuffix(".json")) for name in self._names("running")]
-        return {one.case: one for one in found if one is not None}
+        progress = [self.progress(name.removesuffix(".json")) for name in self._names("running")]
+        return {case_progress.case: case_progress for case_progress in progress if case_progress is not None}
 
     def forget(self, case: str) -> None:
         with self._storing(), suppress(FileNotFoundError):
@@ -186,19 +186,19 @@ class FileRecords:
         except OSError as error:
             raise StoreError(f"cannot list {self._path(folder)}: {error.strerror}") from error
 
-    def _read_new(self, folder: str, known: dict[str, Attempt]) -> None:
+    def _read_new(self, folder: str, known_attempts: dict[str, Attempt]) -> None:
         """A folder that has not changed for a while need not be listed again."""
         try:
             changed_s = os.stat(self._path(folder)).st_mtime
         except FileNotFoundError:
             return
-        if self._listed.get(folder) == changed_s:
+        if self._listing_times.get(folder) == changed_s:
             return
         if time.time() > changed_s + _SETTLED_S:
-            self._listed[folder] = changed_s
+            self._listing_times[folder] = changed_s
         for name in self._names(folder):
-            if name not in known and (attempt := self._read(folder, name, Attempt)) is not None:
-                known[name] = attempt
+            if name not in known_attempts and (attempt := self._read(folder, name, Attempt)) is not None:
+                known_attempts[name] = attempt
 
     def _read(self, folder: str, name: str, kind: type[Record]) -> Record | None:
         try:

@@ -109,7 +109,7 @@ class PostgresRecords:
         self._fleet = fleet
         self._line = PatientConnection(url)
         self._is_prepared = False
-        self._known: dict[tuple[str, int], Attempt] = {}
+        self._known_attempts: dict[tuple[str, int], Attempt] = {}
         self._last = 0
 
     def save_plan(self, plan: bytes) -> bytes:
@@ -163,20 +163,20 @@ class PostgresRecords:
         return self._line.ask(store)
 
     def results(self) -> Mapping[str, Attempt]:
-        return {one.case: one for one in self._attempts() if one.is_result}
+        return {attempt.case: attempt for attempt in self._attempts() if attempt.is_result}
 
     def result(self, case: str) -> Attempt | None:
-        return next((one for one in self._attempts_of(case) if one.is_result), None)
+        return next((attempt for attempt in self._attempts_of(case) if attempt.is_result), None)
 
     def faults(self) -> Mapping[str, Sequence[Attempt]]:
-        found: dict[str, list[Attempt]] = {}
-        for attempt in sorted(self._attempts(), key=lambda one: one.number):
+        faults_by_case: dict[str, list[Attempt]] = {}
+        for attempt in sorted(self._attempts(), key=lambda attempt_made: attempt_made.number):
             if not attempt.is_result:
-                found.setdefault(attempt.case, []).append(attempt)
-        return found
+                faults_by_case.setdefault(attempt.case, []).append(attempt)
+        return faults_by_case
 
     def faults_of(self, case: str) -> Sequence[Attempt]:
-        return [one for one in self._attempts_of(case) if not one.is_result]
+        return [attempt for attempt in self._attempts_of(case) if not attempt.is_result]
 
     def diff(self, attempt: Attempt) -> bytes:
         rows = self._rows(
@@ -200,8 +200,8 @@ class PostgresRecords:
 
     def in_progress(self) -> Mapping[str, CaseProgress]:
         rows = self._rows(_NOTES)
-        found = [msgspec.json.decode(data, type=CaseProgress) for (data,) in rows]
-        return {one.case: one for one in found}
+        progress = [msgspec.json.decode(data, type=CaseProgress) for (data,) in rows]
+        return {case_progress.case: case_progress for case_progress in progress}
 
     def forget(self, case: str) -> None:
         self._do(_FORGET, case)
@@ -241,9 +241,9 @@ class PostgresRecords:
         )
         for number, data in rows:
             attempt = msgspec.json.decode(data, type=Attempt)
-            self._known[attempt.case, attempt.number] = attempt
+            self._known_attempts[attempt.case, attempt.number] = attempt
             self._last = max(self._last, number)
-        return list(self._known.values())
+        return list(self._known_attempts.values())
 
     def _attempts_of(self, case: str) -> list[Attempt]:
         rows = self._rows(
@@ -296,7 +296,7 @@ class _Claim:
         self._line = PatientConnection(url, _PATIENCE_S)
         self._key = key
         self._generation = 0
-        self._left = threading.Event()
+        self._is_left = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="claim of a case", daemon=True)
 
     def take(self) -> bool:
@@ -310,7 +310,7 @@ class _Claim:
         self._keeper.start()
 
     def __exit__(self, *_: object) -> None:
-        self._left.set()
+        self._is_left.set()
         self._keeper.join(_LEAVE_S)
         self._line.close()  # the lock ends with its connection
 
@@ -324,6 +324,6 @@ class _Claim:
         return is_taken
 
     def _keep(self) -> None:
-        while not self._left.wait(_KEEP_EVERY_S):
+        while not self._is_left.wait(_KEEP_EVERY_S):
             with suppress(StoreError):  # it is away for longer than anybody waits
                 self._line.ask(lambda connection: connection.execute("SELECT 1") and self._lock(connection))

@@ -105,8 +105,8 @@ def _refusal(folder: str, about: dict[str, Any], *, has_container: bool) -> str:
         return "its check needs commands in services (`collect`)"
     if limited := _limited_network(about):
         return limited
-    if not has_container and (needed := _needs_container(folder, environment)):
-        return f"it needs a container, since {needed}, and names no image"
+    if not has_container and (need := _needs_container(folder, environment)):
+        return f"it needs a container, since {need}, and names no image"
     return ""
 
 
@@ -120,8 +120,8 @@ def _limited_network(about: dict[str, Any]) -> str:
         if network not in (*_NO_NETWORK, *_ANY_NETWORK):
             return f"it needs a network that is limited (`{network}`)"
     of_container, *of_phases = (network in _NO_NETWORK for network in networks)
-    given = [has_none for has_none, network in zip(of_phases, networks[1:], strict=True) if network]
-    if any(has_none is not of_container for has_none in given):
+    networks_given = [has_none for has_none, network in zip(of_phases, networks[1:], strict=True) if network]
+    if any(has_none is not of_container for has_none in networks_given):
         return "it needs another network for the agent than for the check (`network_mode`)"
     return ""
 

@@ -17,13 +17,13 @@ _FOLDERS = {harbor.FILE: harbor.read, terminal_bench.FILE: terminal_bench.read}
 def load_tasks(path: str, repositories: str) -> list[FleetTask]:
     """`repositories`: a folder of Git clones. Raises UsageError, naming the file and what is wrong with it."""
     names = sorted(glob(os.path.expanduser(path))) if not os.path.lexists(path) else [path]
-    found = [task for name in names for task in _at(os.path.abspath(name), repositories)]
-    if not found:
-        known = (
+    tasks = [task for name in names for task in _at(os.path.abspath(name), repositories)]
+    if not tasks:
+        known_formats = (
             f"a folder with {' or '.join(_FOLDERS)}, .toml files with [[task]], or SWE-bench lines (.jsonl)"
         )
-        raise UsageError(f"there are no tasks at {path}", hint=f"expected {known}")
-    return found
+        raise UsageError(f"there are no tasks at {path}", hint=f"expected {known_formats}")
+    return tasks
 
 
 def _at(path: str, repositories: str) -> list[FleetTask]:
@@ -33,9 +33,9 @@ def _at(path: str, repositories: str) -> list[FleetTask]:
         return PlanText(path).own_tasks()
     if not os.path.isdir(path):
         return []
-    for name, read in _FOLDERS.items():
+    for name, reader in _FOLDERS.items():
         if os.path.isfile(os.path.join(path, name)):
-            return [read(path)]
+            return [reader(path)]
     return [task for name in sorted(os.listdir(path)) for task in _inside(os.path.join(path, name))]
 
 
@@ -43,7 +43,7 @@ def _inside(path: str) -> list[FleetTask]:
     """Of one entry of a folder: what is no task there is something else of the folder."""
     if path.endswith(".toml"):
         return PlanText(path).own_tasks() if _has_tasks(path) else []
-    return [read(path) for name, read in _FOLDERS.items() if os.path.isfile(os.path.join(path, name))]
+    return [reader(path) for name, reader in _FOLDERS.items() if os.path.isfile(os.path.join(path, name))]
 
 
 def _has_tasks(path: str) -> bool:

@@ -23,11 +23,11 @@ _ABOUT = ("FAIL_TO_PASS", "PASS_TO_PASS", "version", "environment_setup_commit")
 
 def read(path: str, repositories: str) -> list[FleetTask]:
     """Raises UsageError, naming the line."""
-    found = []
+    tasks = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip():
-            found.append(_instance(line, f"{path}:{number}", repositories))
-    return found
+            tasks.append(_instance(line, f"{path}:{number}", repositories))
+    return tasks
 
 
 def _instance(line: str, place: str, repositories: str) -> FleetTask:

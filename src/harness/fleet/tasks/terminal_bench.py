@@ -58,7 +58,7 @@ def _refusal(folder: str) -> str:
 def scalars(text: str) -> dict[str, str]:
     """The top-level keys whose value is one scalar or block of text."""
     lines = text.split("\n")
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     at = 0
     while at < len(lines):
         match = _KEY.match(lines[at])
@@ -70,12 +70,12 @@ def scalars(text: str) -> dict[str, str]:
         )
         value = (match[2] or "").strip()
         if block := _BLOCK.fullmatch(value):
-            found[match[1]] = _block(lines[at:end], block[1], block[2])
+            values[match[1]] = _block(lines[at:end], block[1], block[2])
             at = end
         elif value:
-            found[match[1]] = _scalar(" ".join([value, *(line.strip() for line in lines[at:end])]).strip())
+            values[match[1]] = _scalar(" ".join([value, *(line.strip() for line in lines[at:end])]).strip())
             at = end
-    return found
+    return values
 
 
 def _block(lines: list[str], style: str, chomping: str) -> str:
