@@ -172,7 +172,7 @@ class _Reading:
             self._unnamed.append(program_id)
         memory = self._earlier(bare_id(program_id))
         public_name = next(
-            (public_name for public_name, one in self.own_tools.items() if one.name == item.name), item.name
+            (public_name for public_name, tool in self.own_tools.items() if tool.name == item.name), item.name
         )
         arguments = item.value if isinstance(item.value, dict) else {"input": as_text(item.value or "")}
         call = Call(memory[0].id if memory else program_id, public_name, arguments)
@@ -243,7 +243,7 @@ def _in_small_letters(schema: Any) -> Any:
             name: value.lower() if name == "type" and isinstance(value, str) else _in_small_letters(value)
             for name, value in schema.items()
         }
-    return [_in_small_letters(one) for one in schema] if isinstance(schema, list) else schema
+    return [_in_small_letters(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def _limit_of(body: Record) -> int | None:
@@ -252,7 +252,8 @@ def _limit_of(body: Record) -> int | None:
         record_of(body.get("generationConfig")).get("maxOutputTokens")
     ]
     return next(
-        (one for one in limits if isinstance(one, int) and not isinstance(one, bool) and one > 0), None
+        (limit for limit in limits if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0),
+        None,
     )
 
 
@@ -262,7 +263,7 @@ def _effort_of(body: Record) -> str:
         record_of(body.get("reasoning")).get("effort"),
         record_of(body.get("output_config")).get("effort"),
     )
-    return next((one for one in efforts if one in ("low", "medium", "high")), "")
+    return next((effort for effort in efforts if effort in ("low", "medium", "high")), "")
 
 
 def token_estimate(body: bytes) -> int:

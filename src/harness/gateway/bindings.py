@@ -38,21 +38,21 @@ def looks_made(text: str, at: int, word: str) -> bool:
     return digits > 0 and _CALLED_ID.search(text[max(0, at - 24) : at]) is not None
 
 
-def bound_words(recorded: str, present: str, used: set[str]) -> dict[str, str]:
-    """Recorded → present. `used`: the words of later recorded calls; others need not be bound."""
-    if recorded == present or max(len(recorded), len(present)) > _LONGEST_RESULT:
+def bound_words(recorded_text: str, present: str, used_words: set[str]) -> dict[str, str]:
+    """Recorded → present. `used_words`: the words of later recorded calls; others need not be bound."""
+    if recorded_text == present or max(len(recorded_text), len(present)) > _LONGEST_RESULT:
         return {}
-    old, new = list(_WORD.finditer(recorded)), list(_WORD.finditer(present))
-    found: dict[str, str] = {}
-    for left, right in _paired(old, new):
+    old, new = list(_WORD.finditer(recorded_text)), list(_WORD.finditer(present))
+    words: dict[str, str] = {}
+    for first, right in _paired(old, new):
         if (
-            left[0] != right[0]
-            and left[0] in used
-            and looks_made(recorded, left.start(), left[0])
+            first[0] != right[0]
+            and first[0] in used_words
+            and looks_made(recorded_text, first.start(), first[0])
             and looks_made(present, right.start(), right[0])
         ):
-            found.setdefault(left[0], right[0])
-    return found
+            words.setdefault(first[0], right[0])
+    return words
 
 
 def _paired(
@@ -63,7 +63,7 @@ def _paired(
         return
     if max(len(old), len(new)) > _MOST_WORDS:
         return
-    matcher = SequenceMatcher(None, [one[0] for one in old], [one[0] for one in new], autojunk=False)
+    matcher = SequenceMatcher(None, [item[0] for item in old], [item[0] for item in new], autojunk=False)
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
         if tag == "replace" and end - start == new_end - new_start:
             yield from zip(old[start:end], new[new_start:new_end], strict=True)

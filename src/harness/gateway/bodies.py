@@ -77,17 +77,21 @@ class BodyReader:
     def __init__(self) -> None:
         self._bodies: dict[int, bytes] = {}
 
-    def read(self, number: int, stored: StoredBody) -> bytes | None:
+    def read(self, number: int, body_stored: StoredBody) -> bytes | None:
         """None: it is damaged, or the one it is a difference from is."""
-        base = self._bodies.get(stored.of, b"")
-        if stored.of and (not base or stored.prefix + stored.suffix > len(base)):
+        base = self._bodies.get(body_stored.of, b"")
+        if body_stored.of and (not base or body_stored.prefix + body_stored.suffix > len(base)):
             return None
         try:
-            dictionary = _dictionary(base, stored.prefix) if stored.of else b""
-            between = inflated(stored.data, dictionary)
+            dictionary = _dictionary(base, body_stored.prefix) if body_stored.of else b""
+            between = inflated(body_stored.data, dictionary)
         except zlib.error:
             return None
-        body = base[: stored.prefix] + between + (base[-stored.suffix :] if stored.suffix else b"")
+        body = (
+            base[: body_stored.prefix]
+            + between
+            + (base[-body_stored.suffix :] if body_stored.suffix else b"")
+        )
         self._bodies.pop(number, None)
         self._bodies[number] = body
         if len(self._bodies) > _LOOKED_AT:
@@ -110,9 +114,9 @@ def _dictionary(base: bytes, prefix: int) -> bytes:
     return base[max(0, prefix - _BEFORE_BYTES) : prefix + _AFTER_BYTES]
 
 
-def common_prefix(left: bytes, right: bytes) -> int:
-    low, high = 0, min(len(left), len(right))
-    first, second = memoryview(left), memoryview(right)
+def common_prefix(one_body: bytes, right: bytes) -> int:
+    low, high = 0, min(len(one_body), len(right))
+    first, second = memoryview(one_body), memoryview(right)
     while low < high:
         middle = (low + high + 1) // 2
         if first[low:middle] == second[low:middle]:
@@ -122,13 +126,16 @@ def common_prefix(left: bytes, right: bytes) -> int:
     return low
 
 
-def common_suffix(left: bytes, right: bytes, prefix: int) -> int:
+def common_suffix(one_body: bytes, right: bytes, prefix: int) -> int:
     """Beyond a common prefix of that length."""
-    low, high = 0, min(len(left), len(right)) - prefix
-    first, second = memoryview(left), memoryview(right)
+    low, high = 0, min(len(one_body), len(right)) - prefix
+    first, second = memoryview(one_body), memoryview(right)
     while low < high:
         middle = (low + high + 1) // 2
-        if first[len(left) - middle : len(left) - low] == second[len(right) - middle : len(right) - low]:
+        if (
+            first[len(one_body) - middle : len(one_body) - low]
+            == second[len(right) - middle : len(right) - low]
+        ):
             low = middle
         else:
             high = middle - 1

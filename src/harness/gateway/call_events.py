@@ -54,12 +54,12 @@ class CallEvents:
         )
         if entry.origin not in _PAID:
             return [call]
-        used = (
+        usage_events = (
             [UsageDelta(id=call_id, model=model, usage=end.usage, speed=end.speed)]
             if end.usage is not None
             else []
         )
-        return [call, *used, *self._limits(entry)]
+        return [call, *usage_events, *self._limits(entry)]
 
     def _limits(self, entry: RawResponse) -> list[RateLimits]:
         """What the provider says of the windows of a subscription, where the agent passes it on or not."""

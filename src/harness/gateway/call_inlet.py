@@ -16,7 +16,7 @@ class CallInlet:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken = threading.Condition(self._lock)
+        self._has_room = threading.Condition(self._lock)
         self._entries: list[RawCall | RawControl | RawEvent] = []
         self._put_count = self._taken_count = 0
         self._wake: Callable[[], object] | None = None
@@ -30,7 +30,7 @@ class CallInlet:
         """No run listens any more: what comes is kept for the next."""
         with self._lock:
             self._wake = None
-            self._taken.notify_all()
+            self._has_room.notify_all()
 
     def put(self, entries: Sequence[RawCall | RawControl | RawEvent]) -> None:
         with self._lock:
@@ -41,7 +41,7 @@ class CallInlet:
             return
         wake()
         with self._lock:
-            self._taken.wait_for(lambda: self._taken_count >= ticket or self._wake is None, _PATIENCE_S)
+            self._has_room.wait_for(lambda: self._taken_count >= ticket or self._wake is None, _PATIENCE_S)
 
     def take(self, handle: Callable[[RawCall | RawControl | RawEvent], object]) -> None:
         """Have everything that has come handled, in the calling thread."""
@@ -52,4 +52,4 @@ class CallInlet:
         if entries:
             with self._lock:
                 self._taken_count += len(entries)
-                self._taken.notify_all()
+                self._has_room.notify_all()

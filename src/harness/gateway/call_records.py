@@ -45,8 +45,8 @@ def public_path(target: str) -> str:
     if not mark:
         return target
     pairs = parse_qsl(query, keep_blank_values=True)
-    shown = [(name, HIDDEN if name.lower() in _SECRET_PARAMETERS else value) for name, value in pairs]
-    return f"{bare}?{urlencode(shown, safe='*')}"
+    parameters = [(name, HIDDEN if name.lower() in _SECRET_PARAMETERS else value) for name, value in pairs]
+    return f"{bare}?{urlencode(parameters, safe='*')}"
 
 
 def print_of(call: GatewayCall, context: MatchContext, plain: bytes | None = None) -> Fingerprint:
@@ -124,7 +124,7 @@ class CallRecords:
             self._bodies = BodyWriter()
 
     def _request(self, call: GatewayCall, plain: bytes, outlined: Outline, step: int) -> RawRequest:
-        stored = self._bodies.store(call.number, plain) if plain and self._keeps_bodies else None
+        stored_body = self._bodies.store(call.number, plain) if plain and self._keeps_bodies else None
         return RawRequest(
             at_ms=call.at_ms,
             id=call.number,
@@ -139,13 +139,13 @@ class CallRecords:
             tools=outlined.tools,
             tool_count=outlined.tool_count,
             body_size=len(call.plain),
-            new_size=stored.new_bytes if stored else 0,
-            of=stored.of if stored else 0,
-            prefix=stored.prefix if stored else 0,
-            suffix=stored.suffix if stored else 0,
+            new_size=stored_body.new_bytes if stored_body else 0,
+            of=stored_body.of if stored_body else 0,
+            prefix=stored_body.prefix if stored_body else 0,
+            suffix=stored_body.suffix if stored_body else 0,
             is_masked=plain != call.plain,
             is_unreadable=bool(call.trouble),
-            data=stored.data if stored else b"",
+            data=stored_body.data if stored_body else b"",
         )
 
     def _step(self, call: GatewayCall, reply: Reply, outlined: Outline) -> int:

@@ -102,14 +102,14 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     """What was said, one by one, by whom and what, for people."""
     call_names: Mapping[int, str] = {}
 
-    def differences(self, recorded: Fingerprint) -> list[str]:
+    def differences(self, recording: Fingerprint) -> list[str]:
         """The parts of context, and the results, that are others: `system`, `result 3` …"""
-        parts = sorted({*self.context, *recorded.context})
-        found = [part for part in parts if self.context.get(part) != recorded.context.get(part)]
-        return found + [
+        parts = sorted({*self.context, *recording.context})
+        parts_found = [part for part in parts if self.context.get(part) != recording.context.get(part)]
+        return parts_found + [
             f"result {place + 1}"
             for place, digest in sorted(self.results.items())
-            if place in recorded.results and recorded.results[place] != digest
+            if place in recording.results and recording.results[place] != digest
         ]
 
 
@@ -143,15 +143,15 @@ def fingerprint(
 class _Reading:
     """One request, while its print is made."""
 
-    def __init__(self, route: str, said: SaidConversation, context: MatchContext) -> None:
+    def __init__(self, route: str, conversation: SaidConversation, context: MatchContext) -> None:
         self._route = route
-        self._conversation = said
+        self._conversation = conversation
         self._tags = (*REMINDERS, *context.reminders)
         self._noise = [re.compile(pattern) for pattern in context.result_noise]
         self._stand_in = _listed(context.stand_ins)
         self._in_row = _listed_in_row(context.stand_ins)
         self._places = sorted(context.places, key=lambda pair: -len(pair[0]))
-        self._said: list[Any] = []
+        self._items_said: list[Any] = []
         self._alike: list[Any] = []
         self._items: list[tuple[str, str]] = []
         self._around: list[str] = []
@@ -169,7 +169,7 @@ class _Reading:
         return self._outlined()
 
     def _first(self) -> Any:
-        return next((one for one in self._alike if one[0] == "user"), None)
+        return next((item for item in self._alike if item[0] == "user"), None)
 
     def _outlined(self) -> Outline:
         tools = self._conversation.tools
@@ -177,27 +177,27 @@ class _Reading:
         return Outline(conversation, _digest(_serial(tools)).hex()[:16] if tools else "", len(tools))
 
     def finish(self, exact: bytes) -> Fingerprint:
-        said = self._conversation
-        calls = [item for item in said.items if item.kind == "call"]
+        conversation = self._conversation
+        calls = [item for item in conversation.items if item.kind == "call"]
         for place, call in enumerate(calls):
             self._names[place] = f"{call.name} {as_text(call.value)}"
             if call.call_id:
                 self._call_places.setdefault(call.call_id, place)
-        for item in said.items:
+        for item in conversation.items:
             self._take(item)
-        has_tools = bool(said.tools)
+        has_tools = bool(conversation.tools)
         outlined = self._outlined()
         context: dict[str | int, str] = {
-            "system prompt": self._without_trees("\n".join(said.system)),
-            "tools": "\n".join(sorted(said.tools)),
-            "options": as_text(said.options),
+            "system prompt": self._without_trees("\n".join(conversation.system)),
+            "tools": "\n".join(sorted(conversation.tools)),
+            "options": as_text(conversation.options),
             "reminders": "\n".join(self._around),
             "reasoning": "\n".join(self._reasoning),
         }
         return Fingerprint(
             route=self._route,
             exact=exact,
-            said=_digest(_serial([self._route, has_tools, self._said])),
+            said=_digest(_serial([self._route, has_tools, self._items_said])),
             alike=_digest(_serial([self._route, has_tools, self._alike])),
             context={
                 str(part): _digest(self._masked(text).encode("utf-8", "replace"))
@@ -222,7 +222,7 @@ class _Reading:
             case "result":
                 self._take_result(item)
             case "reasoning":
-                self._reasoning.append(f"after {len(self._said)}: {as_text(item.value)}")
+                self._reasoning.append(f"after {len(self._items_said)}: {as_text(item.value)}")
             case "image":
                 digest = _digest(as_text(item.value).encode("utf-8", "replace")).hex()
                 self._add(item.role, "image", digest)
@@ -233,7 +233,9 @@ class _Reading:
         text = item.value
         if item.role != "assistant":
             bare, around = without_elements(text, self._tags)
-            self._around += (f"after {len(self._said)}: {self._without_trees(element)}" for element in around)
+            self._around += (
+                f"after {len(self._items_said)}: {self._without_trees(element)}" for element in around
+            )
             text = bare.strip()
         if text.strip():
             self._add(item.role, "text", text.strip())
@@ -246,7 +248,7 @@ class _Reading:
             quiet = pattern.sub("<noise>", quiet)
         self._results[place] = _digest(self._masked(quiet).encode("utf-8", "replace"))
         self._texts[place] = text
-        self._said.append(["tool", "result"])
+        self._items_said.append(["tool", "result"])
         self._alike.append(["tool", "result"])
 
     def _without_trees(self, text: str) -> str:
@@ -259,12 +261,12 @@ class _Reading:
         if self._stand_in is None or self._in_row is None:
             return text
         text = self._in_row.sub("", text)
-        kept = "\n".join(line for line in text.split("\n") if not self._stand_in.search(line))
-        return kept.translate(_BRANCHES)
+        lines_left = "\n".join(line for line in text.split("\n") if not self._stand_in.search(line))
+        return lines_left.translate(_BRANCHES)
 
     def _add(self, role: str, kind: str, text: str, name: str = "") -> None:
         plain = self._named(text)
-        self._said.append([role, kind, name, plain])
+        self._items_said.append([role, kind, name, plain])
         self._alike.append([role, kind, name, _mask(plain)])
         self._items.append((role if kind == "text" else kind, f"{name} {text}".strip()))
 
@@ -314,16 +316,16 @@ def without_elements(text: str, tags: Sequence[str]) -> tuple[str, list[str]]:
     """A text without the elements of these names, and the elements."""
     if "<" not in text:
         return text, []
-    taken: list[str] = []
+    elements: list[str] = []
     for tag in tags:
         opening, closing = f"<{tag}>", f"</{tag}>"
-        rest, kept = text, []
+        rest, pieces = text, []
         while (start := rest.find(opening)) >= 0 and (end := rest.find(closing, start)) >= 0:
-            kept.append(rest[:start])
-            taken.append(rest[start : end + len(closing)])
+            pieces.append(rest[:start])
+            elements.append(rest[start : end + len(closing)])
             rest = rest[end + len(closing) :]
-        text = "".join([*kept, rest])
-    return text, taken
+        text = "".join([*pieces, rest])
+    return text, elements
 
 
 def first_difference(before: str, after: str, noise: Sequence[str] = ()) -> str:
@@ -331,9 +333,9 @@ def first_difference(before: str, after: str, noise: Sequence[str] = ()) -> str:
     old, new = before.split("\n"), after.split("\n")
     lines = [(number, *pair) for number, pair in enumerate(_paired(old, new), 1) if pair[0] != pair[1]]
     loud = (line for line in lines if _quiet(line[1], noise) != _quiet(line[2], noise))
-    number, left, right = next(loud, lines[0]) if lines else (0, None, None)
-    skipped = _in_common(left, right)
-    return f"line {number}: {_quoted(left, skipped)} → {_quoted(right, skipped)}" if number else ""
+    number, first, right = next(loud, lines[0]) if lines else (0, None, None)
+    skipped = _in_common(first, right)
+    return f"line {number}: {_quoted(first, skipped)} → {_quoted(right, skipped)}" if number else ""
 
 
 def _quiet(line: str | None, noise: Sequence[str]) -> str | None:

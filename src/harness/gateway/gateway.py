@@ -179,8 +179,8 @@ class ModelGateway:
         if "origin" in head.headers:
             raise BadRequest(403, "web pages are not answered here")
         call = GatewayCall(0, 0, head, b"")
-        shown = [self._place_of_token(head)] if self._is_token_in_path else call.shown_keys
-        if any(_is_same(one, self._token) for one in shown):
+        key = [self._place_of_token(head)] if self._is_token_in_path else call.shown_keys
+        if any(_is_same(one, self._token) for one in key):
             return True
         if head.method == "HEAD" and call.endpoint is None:  # a probe, sent without a key, which says nothing
             return False
@@ -248,8 +248,8 @@ def _is_proxy_user(words: str, token: str) -> bool:
     return _is_same(user.partition(":")[2], token)
 
 
-def _is_same(shown: str, token: str) -> bool:
-    return bool(token) and hmac.compare_digest(shown.encode("utf-8", "replace"), token.encode())
+def _is_same(key: str, token: str) -> bool:
+    return bool(token) and hmac.compare_digest(key.encode("utf-8", "replace"), token.encode())
 
 
 def _cannot_listen(port: int, error: OSError | OverflowError) -> UsageError:

@@ -114,7 +114,7 @@ class ConnectionListener:
         """Strangers make room for who comes after them. Under the lock."""
         if len(self._open) < self._bounds.connections:
             return True
-        stranger = next((one for one in self._open.items() if not one[1].is_known), None)
+        stranger = next((connection for connection in self._open.items() if not connection[1].is_known), None)
         if stranger is None:
             return False
         del self._open[stranger[0]]
@@ -175,15 +175,15 @@ def _end(connection: socket.socket) -> None:
 
 def _drain(connection: socket.socket) -> None:
     """Read on for a moment: closing over what was not read resets the connection, and takes the answer with it."""
-    ends_s, left = time.monotonic() + _DRAIN_S, _DRAINED_BYTES
+    ends_s, bytes_left = time.monotonic() + _DRAIN_S, _DRAINED_BYTES
     try:
         connection.shutdown(socket.SHUT_WR)
-        while left > 0 and (left_s := ends_s - time.monotonic()) > 0:
+        while bytes_left > 0 and (left_s := ends_s - time.monotonic()) > 0:
             connection.settimeout(left_s)
             data = connection.recv(64 * 1024)
             if not data:
                 return
-            left -= len(data)
+            bytes_left -= len(data)
     except OSError:
         return
 

@@ -54,22 +54,22 @@ class Played:
     def answer(self, call: GatewayCall, reply: Reply) -> None:
         with self.playback.recording.lock:
             if self._is_forked(call):
-                found, printed = None, None
+                found_call, printed = None, None
             else:
-                found, printed = self.playback.find(call)
-            if found is not None:
-                content = self.playback.content(found)
-                reply.differs = self._differences(found)
+                found_call, printed = self.playback.find(call)
+            if found_call is not None:
+                content = self.playback.content(found_call)
+                reply.differs = self._differences(found_call)
                 reply.origin = "recording"
-        if found is not None:
+        if found_call is not None:
             for difference in reply.differs:
                 if self._on_difference is not None:
                     self._on_difference(difference)
-            self._send(found.recorded, content, reply)
+            self._send(found_call.recorded, content, reply)
         elif self._then is not None and self.forked_after is not None:
             self._then.answer(call, reply)
-        elif call.endpoint is not None and (given := call.wire.others.get(call.endpoint)) is not None:
-            reply.whole_json(200, given(call.http))
+        elif call.endpoint is not None and (canned_answer := call.wire.others.get(call.endpoint)) is not None:
+            reply.whole_json(200, canned_answer(call.http))
         else:
             self._part(call, printed, reply)
 
@@ -78,24 +78,26 @@ class Played:
         if self._fork_at is None or self._then is None:
             return False
         if self.forked_after is None and call.endpoint == "answer":
-            recording, given = self.playback.recording, self.playback.answers
+            recording, answers_given = self.playback.recording, self.playback.answers
             conversation = outline_of(call, self.playback.context).conversation
             is_main = not recording.main or conversation == recording.main
-            if is_main and given[recording.main] >= self._fork_at:
-                self.forked_after = given[recording.main]
+            if is_main and answers_given[recording.main] >= self._fork_at:
+                self.forked_after = answers_given[recording.main]
         return self.forked_after is not None
 
-    def _differences(self, found: FoundCall) -> list[str]:
+    def _differences(self, found_call: FoundCall) -> list[str]:
         """What is another than in the recording, each told once, where it is first seen."""
-        now, before = found.printed, found.recorded.printed
-        told: list[str] = []
-        if found.level == "alike" and now.said != before.said:
-            told.append(_said_difference(now, before, "a text differs in a date or an id"))
-        if found.level in ("structure", "alike"):
+        now, before = found_call.printed, found_call.recorded.printed
+        differences: list[str] = []
+        if found_call.level == "alike" and now.said != before.said:
+            differences.append(_said_difference(now, before, "a text differs in a date or an id"))
+        if found_call.level in ("structure", "alike"):
             noise = self.playback.context.result_noise
-            told += [_told(part, now, before, noise) for part in now.differences(before)]
-        fresh = [one for one in told if f"{now.conversation} {one}" not in self._told]
-        self._told.update(f"{now.conversation} {one}" for one in fresh)
+            differences += [_told(part, now, before, noise) for part in now.differences(before)]
+        fresh = [
+            difference for difference in differences if f"{now.conversation} {difference}" not in self._told
+        ]
+        self._told.update(f"{now.conversation} {difference}" for difference in fresh)
         return fresh
 
     def _part(self, call: GatewayCall, printed: Fingerprint | None, reply: Reply) -> None:
@@ -116,8 +118,8 @@ class Played:
         )
         return f"at step {step}: {what}"
 
-    def _send(self, recorded: RecordedCall, content: bytes, reply: Reply) -> None:
-        response = recorded.response
+    def _send(self, recorded_call: RecordedCall, content: bytes, reply: Reply) -> None:
+        response = recorded_call.response
         if not response.status:
             reply.cut()
             return
@@ -169,10 +171,10 @@ def _said_difference(now: Fingerprint, before: Fingerprint, summary: str) -> str
                 change = first_difference(theirs[1], ours[1])
                 return f"{summary}: {ours[0]} {change}"
             return f"{summary}: {theirs[0]} {quoted(theirs[1])} → {ours[0]} {quoted(ours[1])}"
-    count, recorded = len(now.items), len(before.items)
-    if count > recorded:
-        return f"{summary}: {now.items[recorded][0]} {quoted(now.items[recorded][1])} is new"
-    if count < recorded:
+    count, recorded_count = len(now.items), len(before.items)
+    if count > recorded_count:
+        return f"{summary}: {now.items[recorded_count][0]} {quoted(now.items[recorded_count][1])} is new"
+    if count < recorded_count:
         missing = before.items[count]
         return f"{summary}: {missing[0]} {quoted(missing[1])} is missing"
     return summary

@@ -68,7 +68,7 @@ class Recording:
         """Calls whose bodies cannot be read."""
         self.is_without_bodies: bool = False
         self._read(entries, context)
-        self._used: set[int] = set()
+        self._used_numbers: set[int] = set()
         answered = [call for call in self.calls if call.is_answered and call.request.purpose == "answer"]
         with_tools = [call for call in answered if call.printed.tool_count]  # some agents offer none at all
         counts = Counter(call.printed.conversation for call in with_tools or answered)
@@ -96,7 +96,7 @@ class Recording:
     @property
     def left(self) -> list[RecordedCall]:
         """What was not asked for."""
-        return [call for number, call in enumerate(self.calls) if number not in self._used]
+        return [call for number, call in enumerate(self.calls) if number not in self._used_numbers]
 
     @property
     def steps(self) -> int:
@@ -108,8 +108,8 @@ class Recording:
         """`most`: the loosest level that counts."""
         for level in _LEVELS[: _LEVELS.index(most) + 1]:
             for number, call in enumerate(self.calls):
-                if number not in self._used and _matches(printed, call.printed, level):
-                    self._used.add(number)
+                if number not in self._used_numbers and _matches(printed, call.printed, level):
+                    self._used_numbers.add(number)
                     return FoundCall(call, level, printed)
         return self._again(printed)
 
@@ -120,7 +120,7 @@ class Recording:
             if call.printed.route != printed.route or (is_question and not call.is_answered):
                 continue
             if _matches(printed, call.printed, "alike") or call.request.purpose in ("models", ""):
-                self._used.add(number)
+                self._used_numbers.add(number)
                 return FoundCall(call, "again", printed)
         return None
 
@@ -130,28 +130,28 @@ class Recording:
         return max(free, key=lambda call: _in_common(printed, call.printed), default=None)
 
 
-def _matches(printed: Fingerprint, recorded: Fingerprint, level: Level) -> bool:
-    if printed.route != recorded.route:
+def _matches(printed: Fingerprint, recording: Fingerprint, level: Level) -> bool:
+    if printed.route != recording.route:
         return False
     match level:
         case "exact":
-            return printed.exact == recorded.exact
+            return printed.exact == recording.exact
         case "same":
-            return printed.said == recorded.said and not printed.differences(recorded)
+            return printed.said == recording.said and not printed.differences(recording)
         case "structure":
-            return printed.said == recorded.said
+            return printed.said == recording.said
         case _:
-            return printed.alike == recorded.alike
+            return printed.alike == recording.alike
 
 
-def _in_common(left: Fingerprint, right: Fingerprint) -> tuple[bool, int]:
-    pairs = zip(left.items, right.items, strict=False)
+def _in_common(first: Fingerprint, right: Fingerprint) -> tuple[bool, int]:
+    pairs = zip(first.items, right.items, strict=False)
     count = 0
     for ours, theirs in pairs:
         if ours != theirs:
             break
         count += 1
-    return left.conversation == right.conversation, count
+    return first.conversation == right.conversation, count
 
 
 def call_of(request: RawRequest, body: bytes) -> GatewayCall:
@@ -198,17 +198,17 @@ class Playback:
         printed = print_of(call, self.context)
         undone = self.bindings.undo_in(call.plain) if self.bindings else call.plain
         compared = print_of(call, self.context, undone) if undone != call.plain else printed
-        found = self.recording.find(compared, most=self._most)
-        if found is None:
+        found_call = self.recording.find(compared, most=self._most)
+        if found_call is None:
             return None, compared
-        recorded = found.recorded
-        if found.level != "again" and recorded.is_answered and call.endpoint == "answer":
-            self.answers[recorded.printed.conversation] += 1
+        recorded_call = found_call.recorded
+        if found_call.level != "again" and recorded_call.is_answered and call.endpoint == "answer":
+            self.answers[recorded_call.printed.conversation] += 1
         for place, text in printed.texts.items():
-            before = recorded.printed.texts.get(place)
+            before = recorded_call.printed.texts.get(place)
             if isinstance(place, int) and before is not None and before != text:
                 self.bindings.bind(bound_words(before, text, self.recording.words))
-        return found, compared
+        return found_call, compared
 
-    def content(self, found: FoundCall) -> bytes:
-        return self.bindings.put_into(found.recorded.content)
+    def content(self, found_call: FoundCall) -> bytes:
+        return self.bindings.put_into(found_call.recorded.content)

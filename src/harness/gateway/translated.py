@@ -67,8 +67,8 @@ _WAITS: ContextVar[list[float | None]] = ContextVar("what a provider said of wai
 class Untried(Retries, frozen=True):
     """The program asks again by itself: nothing is asked twice here. Notes what the provider said of waiting."""
 
-    def wait_s(self, failure: ModelFailure, tried: int) -> float | None:
-        del tried
+    def wait_s(self, failure: ModelFailure, tries: int) -> float | None:
+        del tries
         _WAITS.get().append(failure.wait_s)
         return None
 
@@ -151,14 +151,16 @@ class Translated:
         reply.whole_json(200, wire.whole(arrival.answer))
 
     def _stream(self, call: GatewayCall, reply: Reply, answer: WireAnswer, request: ModelRequest) -> None:
-        sent = 0
+        pieces_sent = 0
         reply.head(200, {"content-type": request.content_type})
         try:
             for frame in call.wire.stream(answer, request):
                 reply.piece(frame.data)
-                sent += 1
+                pieces_sent += 1
         except NoModelAnswer as failure:
-            failing = StreamFailure(answer=answer, status=failure.status, message=failure.message, sent=sent)
+            failing = StreamFailure(
+                answer=answer, status=failure.status, message=failure.message, sent=pieces_sent
+            )
             answer.parts = ()
             reply.piece(call.wire.failed(failing, request))
         reply.end()
@@ -175,7 +177,7 @@ class Translated:
 
     def _tell(self, losses: tuple[str, ...]) -> None:
         with self._lock:
-            news = tuple(one for one in losses if one not in self._reported)
+            news = tuple(loss for loss in losses if loss not in self._reported)
             self._reported |= set(news)
         if news and self._on_losses is not None:
             self._on_losses(news)
@@ -340,10 +342,10 @@ class _Parts:
 
     def __init__(self, coming: Iterator[AnswerPart]) -> None:
         self._coming = coming
-        self._known: list[AnswerPart] = []
+        self._known_parts: list[AnswerPart] = []
 
     def __iter__(self) -> Iterator[AnswerPart]:
-        yield from self._known
+        yield from self._known_parts
         for part in self._coming:
-            self._known.append(part)
+            self._known_parts.append(part)
             yield part

@@ -51,7 +51,7 @@ class Tunnels:
         host, _, port = target.rpartition(":")
         if host.lower().rstrip(".") not in self._hosts or port != str(_PORT):
             return False
-        addresses = [one for one in self._resolve(host) if is_public(one)][:_MOST_ADDRESSES]
+        addresses = [address for address in self._resolve(host) if is_public(address)][:_MOST_ADDRESSES]
         far = next(filter(None, map(self._connection, addresses)), None)
         if far is None:
             return False
@@ -78,23 +78,23 @@ def _connected(address: str) -> socket.socket:
 
 def _addresses_of(host: str) -> list[str]:
     try:
-        found = socket.getaddrinfo(host, _PORT, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, _PORT, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []
-    return [str(one[4][0]) for one in found]
+    return [str(address[4][0]) for address in addresses]
 
 
 def is_public(address: str) -> bool:
     """Whether it is everybody's: not of this machine, of a private network, of many at once, nor a cover for one of these."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = (found.ipv4_mapped, found.sixtofour, *(found.teredo or ()))
-        if not all(one is None or is_public(str(one)) for one in inner):
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ()))
+        if not all(inner_ip is None or is_public(str(inner_ip)) for inner_ip in inner):
             return False
-    return found.is_global and not found.is_multicast and not found.is_reserved
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
 
 
 def _pump(client: socket.socket, far: socket.socket) -> None:

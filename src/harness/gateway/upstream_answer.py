@@ -35,8 +35,8 @@ class UpstreamAnswer:
         self.has_body = method != "HEAD"
         self.after_head = b""
         """What followed the head in the bytes that completed it."""
-        self._begun = b""
-        self._left: float = 0
+        self._begun_line = b""
+        self._bytes_left: float = 0
         self._is_after_chunk = False
         self._is_in_trailers = False
 
@@ -61,16 +61,16 @@ class UpstreamAnswer:
 
     def _feed_head(self, data: bytes) -> bytes:
         """What follows the head."""
-        self._begun += data
+        self._begun_line += data
         while not self.status:
-            head, found, rest = self._begun.partition(b"\r\n\r\n")
-            if not found:
+            head, separator, rest = self._begun_line.partition(b"\r\n\r\n")
+            if not separator:
                 if len(head) > _LONGEST_HEAD:
                     raise NotHttp("the head of its answer has no end")
                 return b""
-            self._begun = rest
+            self._begun_line = rest
             self._take_head(head)
-        rest, self._begun = self._begun, b""
+        rest, self._begun_line = self._begun_line, b""
         return rest
 
     def _take_head(self, head: bytes) -> None:
@@ -105,41 +105,41 @@ class UpstreamAnswer:
             self.is_chunked = True
             self.fields = [field for field in self.fields if field[0].lower() != "content-length"]
         elif not lengths:
-            self._left, self.ends_with_connection = inf, True
+            self._bytes_left, self.ends_with_connection = inf, True
         else:
             length = lengths.pop()
             if lengths or not (length.isascii() and length.isdigit() and len(length) < 20):
                 raise NotHttp("the length of its answer is no number")
-            self._left = int(length)
-            self.is_complete = not self._left
+            self._bytes_left = int(length)
+            self.is_complete = not self._bytes_left
 
     def _feed_plain(self, data: bytes) -> bytes:
-        if len(data) <= self._left:
-            self._left -= len(data)
-            self.is_complete = self._left == 0
+        if len(data) <= self._bytes_left:
+            self._bytes_left -= len(data)
+            self.is_complete = self._bytes_left == 0
             return data
-        content, self.rest = data[: int(self._left)], data[int(self._left) :]
-        self._left, self.is_complete = 0, True
+        content, self.rest = data[: int(self._bytes_left)], data[int(self._bytes_left) :]
+        self._bytes_left, self.is_complete = 0, True
         return content
 
     def _feed_chunks(self, data: bytes) -> bytes:
-        if self._begun:
-            data, self._begun = self._begun + data, b""
+        if self._begun_line:
+            data, self._begun_line = self._begun_line + data, b""
         pieces: list[bytes] = []
         place, size = 0, len(data)
         while place < size and not self.is_complete:
-            if self._left:
-                piece = data[place : place + int(self._left)]
+            if self._bytes_left:
+                piece = data[place : place + int(self._bytes_left)]
                 pieces.append(piece)
                 place += len(piece)
-                self._left -= len(piece)
-                self._is_after_chunk = not self._left
+                self._bytes_left -= len(piece)
+                self._is_after_chunk = not self._bytes_left
                 continue
             end = data.find(b"\n", place)
             if end < 0:
                 if size - place > _LONGEST_LINE:
                     raise NotHttp("a chunk of its answer has no size")
-                self._begun = data[place:]
+                self._begun_line = data[place:]
                 break
             self._take_line(data[place:end].rstrip(b"\r"))
             place = end + 1
@@ -158,5 +158,5 @@ class UpstreamAnswer:
             matched = _SIZE.match(line)
             if matched is None:
                 raise NotHttp("a chunk of its answer has no size")
-            self._left = int(matched[1], 16)
-            self._is_in_trailers = not self._left
+            self._bytes_left = int(matched[1], 16)
+            self._is_in_trailers = not self._bytes_left

@@ -302,10 +302,10 @@ class Anthropic:
     def prepare(self, ask: Ask) -> Prepared:
         system, turns = split_system(ask.turns)
         encoded = self._turns.all(turns)
-        if sum(one.images for one in encoded) > _MANY_IMAGES:
+        if sum(turn.images for turn in encoded) > _MANY_IMAGES:
             encoded = [
-                replace(one, blocks=one.blocks_among_many) if one.blocks_among_many else one
-                for one in encoded
+                replace(turn, blocks=turn.blocks_among_many) if turn.blocks_among_many else turn
+                for turn in encoded
             ]
         fields = _options(ask, self._endpoint.model, turns)
         body = [encode(fields)[:-1]]
@@ -329,7 +329,7 @@ class Anthropic:
     def _offered(self, ask: Ask, encoded: list[_Encoded]) -> list[bytes]:
         if ask.tools:
             return list(self._tools.all(ask.tools))
-        names = dict.fromkeys(name for one in encoded for name in one.tool_names)
+        names = dict.fromkeys(name for turn in encoded for name in turn.tool_names)
         return [encode({"name": name, "input_schema": {"type": "object"}}) for name in names]
 
     def _turn(self, turn: Turn) -> _Encoded:
@@ -382,19 +382,19 @@ def _messages(encoded: Iterable[_Encoded]) -> list[bytes]:
     pieces: list[bytes] = []
     role = b""
     ends: list[int] = []
-    for one in encoded:
-        if not one.blocks:
+    for turn in encoded:
+        if not turn.blocks:
             continue
-        if one.role == role:
+        if turn.role == role:
             pieces.append(b",")
         else:
             if role == b"user":
                 ends.append(len(pieces) - 1)
             pieces.append(
-                (b']},{"role":"%b","content":[' if role else b'{"role":"%b","content":[') % one.role
+                (b']},{"role":"%b","content":[' if role else b'{"role":"%b","content":[') % turn.role
             )
-            role = one.role
-        pieces.append(one.blocks)
+            role = turn.role
+        pieces.append(turn.blocks)
     if role == b"user":
         ends.append(len(pieces) - 1)
     for end in ends[-2:]:
@@ -430,7 +430,7 @@ def _answered(part: Any) -> bytes:
 
 def _with_images(turn: _Seen, encoded: Callable[[_Seen, int], bytes]) -> _Encoded:
     blocks = encoded(turn, _LONGEST_SIDE)
-    images = sum(one.media_type in _IMAGES for one in turn.attachments)
+    images = sum(attachment.media_type in _IMAGES for attachment in turn.attachments)
     return _Encoded(
         b"user",
         blocks,
@@ -440,7 +440,7 @@ def _with_images(turn: _Seen, encoded: Callable[[_Seen, int], bytes]) -> _Encode
 
 
 def _user_content(turn: UserTurn, most_pixels: int) -> bytes:
-    blocks = [_attachment(one, most_pixels) for one in turn.attachments]
+    blocks = [_attachment(attachment, most_pixels) for attachment in turn.attachments]
     if turn.text.strip():
         blocks.append(_text(turn.text))
     return b",".join(blocks) or _text("(no text)")
@@ -452,7 +452,7 @@ def _result(turn: ToolTurn, most_pixels: int) -> bytes:
         block["is_error"] = True
     if turn.attachments:
         parts = [_text(turn.text)] if turn.text.strip() else []
-        parts += [_attachment(one, most_pixels) for one in turn.attachments]
+        parts += [_attachment(attachment, most_pixels) for attachment in turn.attachments]
         block["content"] = list(map(msgspec.Raw, parts))
     elif turn.text:
         block["content"] = turn.text

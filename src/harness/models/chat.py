@@ -361,7 +361,7 @@ class ChatCompletions:
             case ToolTurn():
                 text = turn.text or ("(see the next message)" if turn.attachments else "")
                 message = {"role": "tool", "tool_call_id": self._id(turn.call_id), "content": text}
-                aside = tuple(encode(_attachment(one)) for one in turn.attachments)
+                aside = tuple(encode(_attachment(attachment)) for attachment in turn.attachments)
                 return _Encoded(encode(message), aside, is_result=True)
             case AssistantTurn():
                 return self._answered(turn)
@@ -396,15 +396,15 @@ def _messages(encoded: Sequence[_Encoded]) -> list[bytes]:
     """Keep the tool results of one answer together; the parts that they cannot contain follow."""
     messages: list[bytes] = []
     aside: list[bytes] = []
-    for one in encoded:
-        if not one.message:
+    for turn in encoded:
+        if not turn.message:
             continue
-        if aside and not one.is_result:
+        if aside and not turn.is_result:
             messages.append(_said_aside(aside))
             aside.clear()
-        messages.append(one.message)
-        if one.aside:
-            aside += one.aside
+        messages.append(turn.message)
+        if turn.aside:
+            aside += turn.aside
     if aside:
         messages.append(_said_aside(aside))
     return messages

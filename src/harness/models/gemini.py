@@ -310,19 +310,19 @@ def _contents(encoded: Iterable[_Encoded]) -> list[bytes]:
     pieces: list[bytes] = []
     role = b""
     calls: dict[str, bytes] = {}
-    for one in encoded:
-        if not one.parts:
+    for turn in encoded:
+        if not turn.parts:
             continue
-        if one.role == role:
+        if turn.role == role:
             pieces.append(b",")
         else:
-            pieces.append((b']},{"role":"%b","parts":[' if role else b'{"role":"%b","parts":[') % one.role)
-            role = one.role
-        if one.calls is not None:
-            calls |= one.calls
-        elif one.result_of:
-            pieces.append(calls.get(one.result_of, _UNKNOWN_CALL))
-        pieces.append(one.parts)
+            pieces.append((b']},{"role":"%b","parts":[' if role else b'{"role":"%b","parts":[') % turn.role)
+            role = turn.role
+        if turn.calls is not None:
+            calls |= turn.calls
+        elif turn.result_of:
+            pieces.append(calls.get(turn.result_of, _UNKNOWN_CALL))
+        pieces.append(turn.parts)
     if pieces:
         pieces.append(b"]}")
     return pieces

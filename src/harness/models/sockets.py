@@ -33,14 +33,14 @@ class Dechunker:
     def __init__(self) -> None:
         self.left_over: bytes | None = None
         """The rest, from the first chunk that is not plain: the last, one with an extension, or invalid."""
-        self._begun = b""
+        self._begun_line = b""
         """The beginning of an incomplete line."""
         self._missing = 0
         """Bytes of the current chunk that are still missing; -1 for the line end after it."""
 
     def feed(self, data: bytes) -> bytes:
-        if self._begun:
-            data, self._begun = self._begun + data, b""
+        if self._begun_line:
+            data, self._begun_line = self._begun_line + data, b""
         pieces: list[bytes] = []
         position = 0
         while position < len(data) and self.left_over is None:
@@ -60,7 +60,7 @@ class Dechunker:
         if line_end == _LINE_END:
             self._missing = 0
         elif line_end == _LINE_END[:1]:
-            self._begun = line_end
+            self._begun_line = line_end
         else:
             raise httpx.RemoteProtocolError("a chunk does not end where it says")
         return position + 2
@@ -72,14 +72,14 @@ class Dechunker:
             return size.end()
         rest = data[position:]
         if size is None and _BEGUN_SIZE.fullmatch(rest):
-            self._begun = rest
+            self._begun_line = rest
         else:
             self.left_over = rest
         return len(data)
 
     def give_up(self) -> bytes:
         """No more data will follow: return what was not decoded."""
-        return self._begun if self._missing == 0 else b""
+        return self._begun_line if self._missing == 0 else b""
 
 
 class _Line(asyncio.Protocol):

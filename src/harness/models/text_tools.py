@@ -112,7 +112,7 @@ def _as_text(turns: Sequence[Turn], tools: Sequence[ToolSpec]) -> list[Turn]:
     entries = [
         {"name": tool.name, "description": tool.description, "parameters": tool.schema} for tool in tools
     ]
-    instruction = _TOLD.format(tools="\n".join(msgspec.json.encode(one).decode() for one in entries))
+    instruction = _TOLD.format(tools="\n".join(msgspec.json.encode(call).decode() for call in entries))
     count = next((at for at, turn in enumerate(plain) if not isinstance(turn, SystemTurn)), len(plain))
     return [*plain[:count], SystemTurn(instruction), *plain[count:]]
 

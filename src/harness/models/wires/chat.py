@@ -119,11 +119,11 @@ def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
             case AnswerReasoning():
                 deltas = ({"reasoning_content": piece} for piece in part.pieces())
             case AnswerCall():
-                begun: Record = {"index": calls, **_call(part, "")}
+                tool_call: Record = {"index": calls, **_call(part, "")}
                 rest = [
                     {"index": calls, "function": {"arguments": piece}} for piece in pieces(part.arguments)
                 ]
-                deltas = ({"tool_calls": [one]} for one in (begun, *rest))
+                deltas = ({"tool_calls": [call]} for call in (tool_call, *rest))
                 calls += 1
         for delta in deltas:
             yield _chunk(answer, delta, index)

@@ -117,12 +117,12 @@ def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
 
 
 def _events(answer: WireAnswer) -> Iterator[StreamFrame]:
-    held: tuple[int, list[Record]] | None = None
+    held_group: tuple[int, list[Record]] | None = None
     for group in _groups(answer):
-        if held is not None:
-            yield _event(answer, *held, is_last=False)
-        held = group
-    yield _event(answer, *(held or (-1, [{"text": ""}])), is_last=True)
+        if held_group is not None:
+            yield _event(answer, *held_group, is_last=False)
+        held_group = group
+    yield _event(answer, *(held_group or (-1, [{"text": ""}])), is_last=True)
 
 
 def _event(answer: WireAnswer, index: int, parts: list[Record], *, is_last: bool) -> StreamFrame:
@@ -151,11 +151,11 @@ def _groups(answer: WireAnswer, *, is_whole: bool = False) -> Iterator[tuple[int
             calls = []
         match part:
             case AnswerText():
-                said = pieces(part.text, 1) if is_whole else part.pieces()
-                yield from ((index, [{"text": piece}]) for piece in said)
+                text_pieces = pieces(part.text, 1) if is_whole else part.pieces()
+                yield from ((index, [{"text": piece}]) for piece in text_pieces)
             case AnswerReasoning():
-                said = pieces(part.text, 1) if is_whole else part.pieces()
-                yield from ((index, [{"text": piece, "thought": True}]) for piece in said)
+                text_pieces = pieces(part.text, 1) if is_whole else part.pieces()
+                yield from ((index, [{"text": piece, "thought": True}]) for piece in text_pieces)
             case AnswerCall(is_malformed=False):
                 arguments = part.input if isinstance(part.input, dict) else {"input": part.input}
                 call: Record = {"functionCall": {"name": part.name, "args": arguments}}
