@@ -212,7 +212,7 @@ class Child:
         self.exit: ChildExit | None = None
         self.pid: int = 0
         self._timeouts = timeouts
-        self._asked: deque[signal.Signals] = deque()
+        self._asked_signals: deque[signal.Signals] = deque()
         self._lock = threading.RLock()  # re-entrant: a signal handler may interrupt its own thread
         self._pipes = Pipes()
         self._streams: dict[int, StreamName] = {}
@@ -290,12 +290,12 @@ class Child:
 
     def stop(self) -> None:
         """Begin the ladder SIGINT, SIGTERM, SIGKILL of the whole tree; each further call skips a wait."""
-        self._asked.append(signal.SIGINT)
+        self._asked_signals.append(signal.SIGINT)
         self.wake()
 
     def kill(self) -> None:
         """Go to the end of the ladder."""
-        self._asked.append(signal.SIGKILL)
+        self._asked_signals.append(signal.SIGKILL)
         self.wake()
 
     def pause(self) -> None:
@@ -395,8 +395,8 @@ class Child:
     def _climb(self) -> float:
         """Take the rungs of the ladder that were asked for or are due. Returns the time."""
         now = time.monotonic()
-        while self._asked or now >= self._rung_ends:
-            if self._asked and self._asked.popleft() == signal.SIGKILL:
+        while self._asked_signals or now >= self._rung_ends:
+            if self._asked_signals and self._asked_signals.popleft() == signal.SIGKILL:
                 self._rung = max(self._rung, _KILL_RUNG - 1)
             if self._rung < _KILL_RUNG:
                 self._rung += 1

@@ -146,9 +146,9 @@ def hold(locks: str, places: Sequence[tuple[str, str | None]]) -> list[StandIn]:
     stand_ins: list[StandIn] = []
     try:
         for path, content in places:
-            one = StandIn(locks, path, content)
-            stand_ins.append(one)
-            one.hold()
+            stand_in = StandIn(locks, path, content)
+            stand_ins.append(stand_in)
+            stand_in.hold()
     except OSError:
         release(stand_ins)
         raise
@@ -156,8 +156,8 @@ def hold(locks: str, places: Sequence[tuple[str, str | None]]) -> list[StandIn]:
 
 
 def release(stand_ins: list[StandIn]) -> None:
-    for one in reversed(stand_ins):
-        one.release()
+    for stand_in in reversed(stand_ins):
+        stand_in.release()
 
 
 def _name_for(path: str) -> str:

@@ -68,7 +68,9 @@ def survey(roots: Sequence[str], protected: Sequence[str] | None = None) -> Surv
     sockets_and_settings: dict[str, str | None] = {
         path: SOCKET if _is_file(path) else None for path in sorted(settings)
     }
-    others = [guard for root, one in zip(roots, folders, strict=True) for guard in _configured(root, one)]
+    others = [
+        guard for root, folder in zip(roots, folders, strict=True) for guard in _configured(root, folder)
+    ]
     for path, stand_in in (*others, *((path, None) for path in _own_places())):
         if any(_is_below(path, root) for root in roots):
             sockets_and_settings.setdefault(path, stand_in)

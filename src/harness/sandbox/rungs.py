@@ -148,7 +148,7 @@ def _with_landlock(invocation: Invocation, wall: Wall, surveyed: Survey, tempora
         )
     own = [os.path.join(root, GIT) for root in surveyed.roots]
     all_paths = (*own, *surveyed.named, *surveyed.repositories(), *surveyed.pointers(), *surveyed.links())
-    closed = {path for one in all_paths for path in (one, os.path.realpath(one))}
+    closed = {path for places in all_paths for path in (places, os.path.realpath(places))}
     paths = [path for root in surveyed.roots for path in _all_but(root, closed)]
     writable = (*paths, *map(os.path.realpath, wall.writable), temporary, *_DEVICES)
     return replace(
@@ -193,7 +193,9 @@ def _places(wall: Wall, surveyed: Survey) -> list[tuple[str, bool]]:
     places |= dict.fromkeys(_existing((*wall.writable, *surveyed.roots)), True)
     if not wall.confines:  # the rest is there anyway
         hidden = _folders(wall.hidden)
-        places = {path: True for path in places if any(path.startswith(f"{one}{os.sep}") for one in hidden)}
+        places = {
+            path: True for path in places if any(path.startswith(f"{folder}{os.sep}") for folder in hidden)
+        }
     return sorted(places.items(), key=lambda place: place[0].split(os.sep))
 
 
@@ -263,8 +265,8 @@ def _policy(
 
 def _with_temporary(env: Mapping[str, str], folder: str, wall: Wall) -> dict[str, str]:
     """One that the program may write to stays: some tell their model of it, and a replay is to say the same."""
-    given = os.path.realpath(env.get("TMPDIR") or os.sep)
-    if any(given.startswith(os.path.realpath(path) + os.sep) for path in wall.writable):
+    temporary_folder = os.path.realpath(env.get("TMPDIR") or os.sep)
+    if any(temporary_folder.startswith(os.path.realpath(path) + os.sep) for path in wall.writable):
         return dict(env)
     return {**env, "TMPDIR": folder, "TMP": folder, "TEMP": folder}
 
@@ -278,7 +280,7 @@ def _all_but(folder: str, closed: set[str]) -> Iterator[str]:
         if (
             os.path.isdir(path)
             and not os.path.islink(path)
-            and any(one.startswith(path + "/") for one in closed)
+            and any(place.startswith(path + "/") for place in closed)
         ):
             yield from _all_but(path, closed)
         else:

@@ -177,7 +177,7 @@ class Planner:
 
     def _why_blocked(self, path: str, state: PathState, targets: dict[str, PathState]) -> str:
         if self._now(path).kind == "d" != state.kind:
-            inside = (one for one in self._below(path) if targets.get(one, self._now(one)) != ABSENT)
+            inside = (place for place in self._below(path) if targets.get(place, self._now(place)) != ABSENT)
             if next(inside, None) is not None:
                 return "there are other files in the folder now"
         if state == ABSENT:
@@ -189,11 +189,11 @@ class Planner:
 
     def _below(self, path: str) -> set[str]:
         if not self._below_folders:
-            for one in self._store.known:
-                for folder in folders_above(one):
-                    self._below_folders.setdefault(folder, set()).add(one)
+            for place in self._store.known:
+                for folder in folders_above(place):
+                    self._below_folders.setdefault(folder, set()).add(place)
         prefix = f"{path}/"
-        more = {one for one in self._changed if one.startswith(prefix)}
+        more = {place for place in self._changed if place.startswith(prefix)}
         return self._below_folders.get(path, set()) | more
 
     def _step(self, path: str, target: PathState) -> Step:
@@ -212,7 +212,9 @@ class Planner:
         if b"\0" in (old + new)[:_BINARY_SEEN] or len(old) + len(new) > _LARGEST_MERGED:
             return 0
         changed = regions(lines_of(old.decode("latin-1")), lines_of(new.decode("latin-1")))
-        return sum(max(one.old_end - one.old_start, one.new_end - one.new_start) for one in changed)
+        return sum(
+            max(change.old_end - change.old_start, change.new_end - change.new_start) for change in changed
+        )
 
 
 def _is_chosen(path: str, paths: Collection[str]) -> bool:

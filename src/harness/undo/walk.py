@@ -123,7 +123,7 @@ class Walk:
             return names, inherited.and_of(folder, relative) if has_rules else inherited
         with os.scandir(folder) as entries:
             entries_below = [
-                (one.name, one.is_dir(follow_symlinks=False)) for one in entries if one.name != _GIT
+                (entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if entry.name != _GIT
             ]
         prefix = f"{relative}/" if relative else ""
         if any(name == _IGNORE_FILE and prefix + name not in self._states for name, _ in entries_below):
@@ -157,7 +157,7 @@ class Walk:
             return True
         if entry is None or entry.state.kind != "d":
             return False
-        count = sum(one.startswith(f"{path}/") for one in self._states)
+        count = sum(path_known.startswith(f"{path}/") for path_known in self._states)
         return self._is_small(path, 5 + count // MOST_IGNORED * 2)
 
     def _is_small(self, path: str, factor: int) -> bool:

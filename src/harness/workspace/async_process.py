@@ -28,7 +28,7 @@ class AsyncProcess:
         self._loop = asyncio.get_running_loop()
         self._invocation = invocation
         self._on_output = on_output
-        self._started: asyncio.Future[Child] = self._loop.create_future()
+        self._has_started: asyncio.Future[Child] = self._loop.create_future()
         self._child: Child | None = None
         self._is_killed = False
         self._is_taken = threading.Semaphore(0)
@@ -39,7 +39,7 @@ class AsyncProcess:
         live = cls(invocation, on_output)
         threading.Thread(target=live._work, name="live-child", daemon=True).start()
         try:
-            await asyncio.shield(live._started)
+            await asyncio.shield(live._has_started)
         except asyncio.CancelledError:
             await live.close()
             raise
@@ -94,8 +94,8 @@ class AsyncProcess:
         return True
 
     def _begin(self, child: Child) -> None:
-        if not self._started.done():
-            self._started.set_result(child)
+        if not self._has_started.done():
+            self._has_started.set_result(child)
 
     def _take(self, chunks: Sequence[OutputChunk]) -> None:
         try:
@@ -106,9 +106,9 @@ class AsyncProcess:
     def _fail(self, error: BaseException) -> None:
         if not isinstance(error, HarnessError):
             error = HarnessError(f"{self._invocation.argv[0]} does not start: {error!r}")
-        if not self._started.done():
-            self._started.set_exception(error)
-            self._started.exception()  # mark it as retrieved; `start` raises it
+        if not self._has_started.done():
+            self._has_started.set_exception(error)
+            self._has_started.exception()  # mark it as retrieved; `start` raises it
         self._end(ChildExit(code=None, signal=None))
 
     def _end(self, exit: ChildExit) -> None:

@@ -72,7 +72,7 @@ class NotebookFile:
     def outputs(self) -> Iterator[str]:
         """What the cells have put out, shortened, a text for each that has."""
         for name, cell in self._cells.items():
-            parts = [_output(one) for one in cell.get("outputs") or () if isinstance(one, dict)]
+            parts = [_output(output) for output in cell.get("outputs") or () if isinstance(output, dict)]
             text = _ESCAPES.sub("", "\n".join(filter(None, parts))).strip("\n")
             if text:
                 more = len(text) - _MOST_OUTPUT_CHARACTERS
@@ -127,7 +127,7 @@ def _is_plain(cell: Any) -> bool:
         return False
     source = cell.get("source", "")
     is_text = isinstance(source, str) or (
-        isinstance(source, list) and all(isinstance(one, str) for one in source)
+        isinstance(source, list) and all(isinstance(line, str) for line in source)
     )
     name = cell.get("id", "a")
     has_name = isinstance(name, str) and re.fullmatch(r"[\w-]{1,64}", name) is not None

@@ -56,7 +56,10 @@ def nearest_passage(text: str, sought: str) -> str:
 def _alike(first: list[str], second: list[str]) -> int:
     """How many lines at the beginning are the same."""
     pairs = zip(first, second, strict=False)
-    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
+    return next(
+        (at for at, (first_item, other) in enumerate(pairs) if first_item != other),
+        min(len(first), len(second)),
+    )
 
 
 def _numbered(number: int, sign: str, line: str) -> str:

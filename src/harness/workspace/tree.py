@@ -23,7 +23,7 @@ _Segments: TypeAlias = list[re.Pattern[str] | None]
 
 class Glob:
     def __init__(self, pattern: str) -> None:
-        self._alternatives = [_segments(one) for one in _expanded(pattern)]
+        self._alternatives = [_segments(part) for part in _expanded(pattern)]
 
     def matches(self, path: str) -> bool:
         """`path` is relative, with slashes."""
@@ -138,7 +138,7 @@ def _rule(line: str, folder: str) -> _Rule | None:
     if not names:
         return None
     expressions = [None if name == "**" else _ignored_name(name) for name in names]
-    segments: _Segments = [None if one is None else re.compile(one, re.DOTALL) for one in expressions]
+    segments: _Segments = [None if part is None else re.compile(part, re.DOTALL) for part in expressions]
     if "/" not in pattern:
         segments.insert(0, None)
     return _Rule(folder, segments, expressions[-1] or "", is_exception, is_for_folders)

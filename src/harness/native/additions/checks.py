@@ -92,8 +92,12 @@ class CheckRunner:
         if call.name not in EDITING or not output.success:
             return output
         lines: list[str] = []
-        writes = [one for one in output.operations or () if isinstance(one, Write) and one.change != "delete"]
-        for path in self._below(one.path for one in writes):
+        writes = [
+            operation
+            for operation in output.operations or ()
+            if isinstance(operation, Write) and operation.change != "delete"
+        ]
+        for path in self._below(operation.path for operation in writes):
             error = await asyncio.to_thread(_syntax_error, self._at(path))
             if error and not self._broken.get(path, False):
                 lines.append(f"{path} does not parse: {error}")

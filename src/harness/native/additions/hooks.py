@@ -89,14 +89,14 @@ def read_hooks(path: str, text: str) -> tuple[list[CallHook], list[str]]:
     return [hook for hook in hooks if hook.event in (_BEFORE, _AFTER)], notes
 
 
-def _hook(path: str, event: str, matcher: str, one: Mapping[str, Any]) -> CallHook:
+def _hook(path: str, event: str, matcher: str, fields: Mapping[str, Any]) -> CallHook:
     """Raises what a wrong entry leads to."""
-    if one.get("type", "command") != "command" or not isinstance(one["command"], str):
+    if fields.get("type", "command") != "command" or not isinstance(fields["command"], str):
         raise ValueError(f"{event}: a hook is a command, as text")
     if matcher not in ("", "*"):
         re.compile(matcher)
-    timeout_s = min(float(one.get("timeout") or _USUAL_TIMEOUT_S), _LONGEST_TIMEOUT_S)
-    return CallHook(event=event, matcher=matcher, command=one["command"], timeout_s=timeout_s, origin=path)
+    timeout_s = min(float(fields.get("timeout") or _USUAL_TIMEOUT_S), _LONGEST_TIMEOUT_S)
+    return CallHook(event=event, matcher=matcher, command=fields["command"], timeout_s=timeout_s, origin=path)
 
 
 def _broken(path: str) -> CallHook:
@@ -134,7 +134,7 @@ class HookRunner:
             if hook.is_for(_AFTER, call.name):
                 response = {"success": output.success, "text": output.text[:_MOST_BYTES]}
                 reply.append(_remark(hook, await self._run(hook, call, {"tool_response": response})))
-        text = "".join(f"\n[hook] {one}" for one in reply if one)
+        text = "".join(f"\n[hook] {text_part}" for text_part in reply if text_part)
         return replace(output, text=output.text + text) if text else output
 
     async def _run(self, hook: CallHook, call: Call, more: dict[str, Any]) -> _Answer:

@@ -51,19 +51,19 @@ def find_additions(cwd: str, use: FolderSettingsUse = "", origin: str = "") -> A
     kinds: dict[str, SubagentKind] = {}
     commands: dict[str, CustomCommand] = {}
     hooks: list[CallHook] = []
-    for one in files:
-        text = one.data.decode("utf-8-sig", "replace")
-        if one.kind == "agents":
-            agent_file = read_agent(one.path, text)
+    for file in files:
+        text = file.data.decode("utf-8-sig", "replace")
+        if file.kind == "agents":
+            agent_file = read_agent(file.path, text)
             notes += agent_file.notes
             if agent_file.kind is not None:
                 kinds.setdefault(agent_file.kind.name, agent_file.kind)
-        elif one.kind == "commands":
-            command = read_command(one.path, os.path.splitext(one.name)[0], text)
+        elif file.kind == "commands":
+            command = read_command(file.path, os.path.splitext(file.name)[0], text)
             if command is not None:
                 commands.setdefault(command.name, command)
         else:
-            more_hooks, problems = read_hooks(one.path, text)
+            more_hooks, problems = read_hooks(file.path, text)
             hooks += more_hooks
             notes += problems
     return Additions(

@@ -93,11 +93,11 @@ class AgentLoop:
             if self._options.gate is not None and (ending := await self._check_budget()) is not None:
                 return ending
             is_last = False
-            if (reached := self._reached()) is not None:
-                if (ending := self._end_at(reached)) is not None:
+            if (limit := self._reached()) is not None:
+                if (ending := self._end_at(limit)) is not None:
                     return ending
                 is_last = True
-                self._ask_for_summary(reached)
+                self._ask_for_summary(limit)
             answer = await self._ask(() if is_last else self._tools.offered())
             if answer.message is None:
                 return "failed"
@@ -163,22 +163,22 @@ class AgentLoop:
         """One model call. Its answer is in the transcript when this returns."""
         check_stopped(self._context)
         before_step = self._options.before_step
-        chosen = await self._chosen_turns(before_step) if before_step is not None else None
-        if chosen is None:
+        turns_chosen = await self._chosen_turns(before_step) if before_step is not None else None
+        if turns_chosen is None:
             return await self._compactor.ask(tools)
-        return await self.steps.ask(chosen, tools)
+        return await self.steps.ask(turns_chosen, tools)
 
     async def _chosen_turns(self, before_step: BeforeStep) -> Sequence[Turn] | None:
         """What `before_step` chooses of the transcript, and what was added to it meanwhile; None: it chooses nothing."""
         turns = self._transcript.turns
-        known = len(turns)
-        chosen = await before_step(self._step_context())
+        known_count = len(turns)
+        turns_chosen = await before_step(self._step_context())
         check_stopped(self._context)
-        if chosen is None:
+        if turns_chosen is None:
             return None
-        seen = {id(turn) for turn in chosen}
-        new = [turn for turn in turns[known:] if id(turn) not in seen]
-        return [*self._transcript.prompt, *chosen, *new]
+        ids = {id(turn) for turn in turns_chosen}
+        new = [turn for turn in turns[known_count:] if id(turn) not in ids]
+        return [*self._transcript.prompt, *turns_chosen, *new]
 
     async def _call(self, calls: Sequence[Call], resumption: Resumption | None = None) -> bool:
         """Permission for one call after the other, then all calls at once. False: a person has to answer first."""
@@ -235,29 +235,29 @@ class AgentLoop:
         spent_usd = self._context.spent_usd - self.spent_before_usd
         return self._limits.reached(self.steps.count, self.steps.used, spent_usd)
 
-    def _end_at(self, reached: ReachedLimit) -> Ending | None:
+    def _end_at(self, limit: ReachedLimit) -> Ending | None:
         """End or suspend the run at one of its own limits; None: it ends with a summary."""
-        action = self._limits.action(reached, can_ask=self._tools.can_suspend)
+        action = self._limits.action(limit, can_ask=self._tools.can_suspend)
         if action == "summarise":
             return None
         if action == "ask":
-            self._tools.relay = step_limits.question(reached, self._context.new_id())
+            self._tools.relay = step_limits.question(limit, self._context.new_id())
             return "suspended"
-        self._recorder.put(Error(message=reached.words, code=reached.limit.code))
+        self._recorder.put(Error(message=limit.words, code=limit.limit.code))
         return "limit_exceeded"
 
-    def _ask_for_summary(self, reached: ReachedLimit) -> None:
-        self._recorder.put(Warning(message=reached.words, code=reached.limit.code))
+    def _ask_for_summary(self, limit: ReachedLimit) -> None:
+        self._recorder.put(Warning(message=limit.words, code=limit.limit.code))
         self._recorder.add_reminder(SUMMARISE)
 
     async def _check_budget(self) -> Ending | None:
         """Whether a limit of `harness budget` ends or suspends the run; None: neither."""
-        gate, tools, put = self._options.gate, self._tools, self._recorder.put
+        gate, tools, emit = self._options.gate, self._tools, self._recorder.put
         if gate is None:
             return None
         if not (gate.asks and tools.can_suspend):
-            return None if await gate.admits(put, tools.asker) else "limit_exceeded"
-        state = await gate.reached(put)
+            return None if await gate.admits(emit, tools.asker) else "limit_exceeded"
+        state = await gate.reached(emit)
         if state is None:
             return None
         tools.relay = gate.question(state)
@@ -265,28 +265,30 @@ class AgentLoop:
 
     def _is_refused_own(self, resumption: Resumption) -> bool:
         """Whether the answer at a limit of the run itself ends it; else it gets as much again."""
-        asked = [relay for relay in resumption.pending.relays if relay.category == LIMIT_CATEGORY]
-        replies = [resumption.replies[relay.id] for relay in asked if relay.id in resumption.replies]
+        limit_questions = [relay for relay in resumption.pending.relays if relay.category == LIMIT_CATEGORY]
+        replies = [
+            resumption.replies[relay.id] for relay in limit_questions if relay.id in resumption.replies
+        ]
         if not replies:
             return False
         if all(map(step_limits.continues, replies)):
             spent_usd = self._context.spent_usd - self.spent_before_usd
             self._limits.extend(self.steps.count, self.steps.used, spent_usd)
             return False
-        reached = self._reached()
-        if reached is not None:
-            self._recorder.put(Error(message=reached.words, code=reached.limit.code))
+        limit = self._reached()
+        if limit is not None:
+            self._recorder.put(Error(message=limit.words, code=limit.limit.code))
         return True
 
     def _is_refused_more(self, resumption: Resumption) -> bool:
         """Whether the answer to a question at a limit ends the run."""
         if self._is_refused_own(resumption):
             return True
-        asked = [relay for relay in resumption.pending.relays if is_budget_question(relay)]
-        if not asked:
+        budget_questions = [relay for relay in resumption.pending.relays if is_budget_question(relay)]
+        if not budget_questions:
             return False
         from harness.native.loop.loop_gate import continues  # only here: most runs have no limit
 
         replies, gate = resumption.replies, self._options.gate
-        answered = [(relay, replies[relay.id]) for relay in asked if relay.id in replies]
+        answered = [(relay, replies[relay.id]) for relay in budget_questions if relay.id in replies]
         return not all(continues(relay, reply, gate, self._recorder.put) for relay, reply in answered)

@@ -112,7 +112,7 @@ class AgentRun:
             depth=self.depth,
             asker=(self._name or "sub-agent", parent_id) if parent_id else ("", ""),
             resources=resources,
-            told=self._transcript.told_folders,
+            told_paths=self._transcript.told_folders,
         )
 
     @property
@@ -122,9 +122,9 @@ class AgentRun:
 
     async def run(self, prompt: str, attachments: tuple[Attachment, ...] = ()) -> Result:
         """Answer the prompt. When it is cancelled, it closes everything before it raises CancelledError."""
-        ended = await self.begin(InboxMessage(prompt, attachments))
-        assert isinstance(ended, Result), "only a run of a conversation is suspended"
-        return ended
+        end = await self.begin(InboxMessage(prompt, attachments))
+        assert isinstance(end, Result), "only a run of a conversation is suspended"
+        return end
 
     async def begin(self, message: InboxMessage | Signal) -> Result | Suspended:
         """The same for a run that may be suspended, and that a signal may begin."""
@@ -188,20 +188,20 @@ class AgentRun:
 
     def _news(self) -> str:
         """What the system prompt would say now and does not; empty when the model has been told."""
-        kept, now = self._transcript.lasting_prompt, self.options.lasting_prompt
-        if self.options.news is None or not kept or kept == now:
+        kept_prompt, now = self._transcript.lasting_prompt, self.options.lasting_prompt
+        if self.options.news is None or not kept_prompt or kept_prompt == now:
             return ""
-        text = self.options.news(kept, now)
-        told = (turn.text for turn in self._transcript.turns if isinstance(turn, SystemTurn))
-        return "" if text in told else text
+        text = self.options.news(kept_prompt, now)
+        system_texts = (turn.text for turn in self._transcript.turns if isinstance(turn, SystemTurn))
+        return "" if text in system_texts else text
 
     def _announce_resumed(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> None:
-        put = self._recorder.put
+        emit = self._recorder.put
         if not pending.is_suspended:
-            put(Suspended())
+            emit(Suspended())
         for relay_id, reply in replies.items():
-            put(replace(reply, id=relay_id))
-        put(Resumed())
+            emit(replace(reply, id=relay_id))
+        emit(Resumed())
         self._open_inbox(self.inbox.untaken)
 
     def _open_inbox(self, restored: Sequence[InboxMessage] = ()) -> None:
@@ -249,20 +249,20 @@ class AgentRun:
         self._close_inbox()
         relay = self._tools.relay
         assert relay is not None, "a suspended run has asked"
-        asked = self._recorder.put_now(relay)
+        question = self._recorder.put_now(relay)
         self._recorder.put(Suspended())
         self._recorder.channel.close()
         paused, steps = self._transcript.pause(self._tools.ended), self._loop.steps
         own = f"{self.run_id}/"
-        started = frozenset(call_id.removeprefix(own) for call_id in self._tools.open_ids)
+        started_ids = frozenset(call_id.removeprefix(own) for call_id in self._tools.open_ids)
         self.pending = SuspendedRun(
             run_id=self.run_id,
-            relays=(asked if isinstance(asked, Relay) and asked.id == relay.id else relay,),
+            relays=(question if isinstance(question, Relay) and question.id == relay.id else relay,),
             calls=paused.calls,
             message_id=paused.message_id,
             results=paused.results,
-            started=started,
-            answers={id: replies for id, replies in self._tools.answered.items() if id in started},
+            started=started_ids,
+            answers={id: replies for id, replies in self._tools.answered.items() if id in started_ids},
             additions=paused.additions,
             steps=steps.count,
             used=steps.used,

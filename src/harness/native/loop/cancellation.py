@@ -21,13 +21,13 @@ async def settled(tasks: Collection[asyncio.Task[Any]], timeout_s: float | None)
     """Wait until all of them have ended, or the time is over. Cheaper than `asyncio.wait`."""
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
-    left = len(tasks)
+    open_count = len(tasks)
 
     def on_done(task: asyncio.Task[Any]) -> None:
-        nonlocal left
+        nonlocal open_count
         del task
-        left -= 1
-        if not left:
+        open_count -= 1
+        if not open_count:
             _release(waiter)
 
     for task in tasks:

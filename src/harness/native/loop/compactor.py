@@ -75,7 +75,7 @@ class Compactor:
         self._steps = steps
         self._transcript = transcript
         self._recorder = recorder
-        self._put = recorder.put
+        self._emit = recorder.put
         self._open_tasks = open_tasks
         self._summaries = Summaries(context, options, steps, transcript, recorder)
         self._window = options.window()
@@ -97,7 +97,7 @@ class Compactor:
         await self._make_room(tools)
         if self._in_a_row >= _TOO_OFTEN:
             return self._give_up()
-        sent = len(turns)
+        turns_sent = len(turns)
         step = await steps.ask(turns, tools, _refusal_as_warning)
         refusal = step.error
         if refusal is not None and _is_refusal(refusal):
@@ -105,9 +105,9 @@ class Compactor:
             if not await self._make_room_after(refusal, tools):
                 steps.fail(_last_refusal(refusal, model))
                 return step
-            sent = len(turns)
+            turns_sent = len(turns)
             step = await steps.ask(turns, tools, partial(_last_refusal, model=model))
-        self._measure(step, sent)
+        self._measure(step, turns_sent)
         return step
 
     async def compact(self, tools: Sequence[ToolSpec], focus: str = "") -> None:
@@ -115,7 +115,7 @@ class Compactor:
         self._transcript.failed_summaries = 0
         is_done = await self._compact("manual", max(1, self._size(tools)), tools, focus)
         if not is_done and not self._summary.trouble:
-            self._put(Info(message="there is nothing to sum up yet", code="nothing_to_compact"))
+            self._emit(Info(message="there is nothing to sum up yet", code="nothing_to_compact"))
 
     async def _make_room(self, tools: Sequence[ToolSpec]) -> None:
         """Before a model call."""
@@ -132,7 +132,7 @@ class Compactor:
         self._in_a_row = self._in_a_row + 1 if last is not None and step - last < _CLOSE else 1
         self._last_at = step
         if self._in_a_row == _OFTEN:
-            self._put(
+            self._emit(
                 Warning(
                     message=f"the conversation was compacted twice within {_CLOSE} steps: the window of "
                     f"{self._options.model.name} ({self._window} tokens) is small for this work",
@@ -156,15 +156,15 @@ class Compactor:
     async def _make_room_after(self, refusal: Error, tools: Sequence[ToolSpec]) -> bool:
         """The model could not read all of it. False when nothing can be left out."""
         size = self._size(tools)
-        known = int(_REFUSED * max(size, tokens_in(self._transcript.turns)))
-        self._window = min(self._window, known, stated_window(refusal.message) or known)
+        known_size = int(_REFUSED * max(size, tokens_in(self._transcript.turns)))
+        self._window = min(self._window, known_size, stated_window(refusal.message) or known_size)
         return await self._compact("too_long", size, tools)
 
-    def _measure(self, step: ModelStep, sent: int) -> None:
-        """How long the provider says that it was; `sent`: how many turns."""
-        if (known := compaction.measured(step.usage, sent)) is not None:
-            self._transcript.measured = known
-            self._added, self._counted_turns = 0, sent
+    def _measure(self, step: ModelStep, turns_sent: int) -> None:
+        """How long the provider says that it was; `turns_sent`: how many turns."""
+        if (measurement := compaction.measured(step.usage, turns_sent)) is not None:
+            self._transcript.measured = measurement
+            self._added, self._counted_turns = 0, turns_sent
 
     def _is_far_from_full(self) -> bool:
         """By a bound that costs little: a token is at least one character, and the calls of an answer are in its count."""
@@ -204,15 +204,15 @@ class Compactor:
         at = tail_start(turns, int(most_kept))
         if trigger == "manual" and tokens_in(turns[at:]) > most_kept:
             at = len(turns)  # no model call follows that would need the last turn
-        before, kept = turns[:at], turns[at:]
+        before, turns_kept = turns[:at], turns[at:]
         most = int(_ENOUGH * window)
         if any(not is_summary(turn) for turn in before) and await self._has_summary(
             before, most, tools, focus, is_here=trigger != "too_long" and size < _FITS * self._window
         ):
-            longest = compaction.enough(kept, most) if tokens_in(kept) > most else None
+            longest = compaction.enough(turns_kept, most) if tokens_in(turns_kept) > most else None
             event = replace(event, summary=self._summary.text, longest_output=longest)
             return self._apply(event, at, tools) and self._restate()
-        if tokens_in(kept) > most:
+        if tokens_in(turns_kept) > most:
             at = len(turns)
         longest = compaction.enough(turns[:at], max(0, most - tokens_in(turns[at:])))
         if all(compaction.shortened(turn, longest) is turn for turn in turns[:at]):
@@ -232,7 +232,7 @@ class Compactor:
         self._transcript.failed_summaries += 1
         is_last = self._transcript.failed_summaries == _MOST_FAILURES
         then = "; it is not tried again" if is_last else ""
-        self._put(
+        self._emit(
             Warning(
                 message=f"the conversation could not be summed up: {self._summary.trouble}; long outputs are shortened "
                 f"instead{then}",
@@ -258,13 +258,13 @@ class Compactor:
         # What was added while the model wrote the summary comes after these turns, and stays.
         turns = self._turns()
         event = replace(event, kept=len(turns) - at)
-        left = compaction.compacted(self._transcript.listed(), event)
-        after = tokens_in([*self._transcript.prompt, *(entry.turn for entry in left)])
+        turns_left = compaction.compacted(self._transcript.listed(), event)
+        after = tokens_in([*self._transcript.prompt, *(entry.turn for entry in turns_left)])
         after += compaction.tokens_of_tools(tools)
         if event.summary:
             self._context.files.forget(but=list(_named_in(turns[at:], self._context.cwd)))
         self._context.outbox.flush()
-        self._put(replace(event, after_tokens=after))
+        self._emit(replace(event, after_tokens=after))
         self._context.outbox.flush()
         stamped = self._context.outbox.last
         self._transcript.compact(stamped if isinstance(stamped, Compacted) else event)
@@ -311,8 +311,8 @@ def _is_refusal(error: Error) -> bool:
 def _shorten(turns: Sequence[Turn], own: int, window: float) -> int | None:
     """To what length older outputs must be shortened so that nothing need be summed up; None: that is not enough."""
     at, most = tail_start(turns, int(_RECENT * window)), _SHORT_ENOUGH * window - own
-    kept = tokens_in(turns[at:])
+    tokens_kept = tokens_in(turns[at:])
     for longest in _SHORTENED:
-        if kept + tokens_in(compaction.shortened(turn, longest) for turn in turns[:at]) <= most:
+        if tokens_kept + tokens_in(compaction.shortened(turn, longest) for turn in turns[:at]) <= most:
             return longest
     return None

@@ -124,18 +124,22 @@ class AgentConversation:
         self._check_idle()
         pending = self.pending
         relays = pending.relays if pending is not None else ()
-        taken = {relay.id: replies[relay.id] for relay in relays if relay.id in replies}
-        left = [relay for relay in relays if relay.id not in taken]
-        if pending is None or (replies and not taken) or any(relay.kind != "permission" for relay in left):
+        replies_taken = {relay.id: replies[relay.id] for relay in relays if relay.id in replies}
+        relays_left = [relay for relay in relays if relay.id not in replies_taken]
+        if (
+            pending is None
+            or (replies and not replies_taken)
+            or any(relay.kind != "permission" for relay in relays_left)
+        ):
             raise UsageError(
                 "nothing waits for this answer (any more)", hint="the open questions are in `pending.relays`"
             )
         for relay in relays:
-            if relay.id in taken:
-                check_reply(relay, taken[relay.id])
+            if relay.id in replies_taken:
+                check_reply(relay, replies_taken[relay.id])
         self.pending = None
         run = self._open(options, run_id=pending.run_id)
-        return await self._follow(run, run.resume(pending, taken))
+        return await self._follow(run, run.resume(pending, replies_taken))
 
     def give_up(self, reason: str = GIVEN_UP) -> bool:
         """End the run that waits, if there is one: its questions count as refused, its calls as stopped."""

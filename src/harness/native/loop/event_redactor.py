@@ -59,14 +59,14 @@ class EventRedactor:
         groups = _groups(events)
         # One look at everything that is whole costs as much as one look at any of it.
         wholes = iter(self._mask_whole([event for key, group in groups if key is None for event in group]))
-        shown: list[Event] = []
+        masked_events: list[Event] = []
         for key, group in groups:
             if key is None:
-                shown += self.release()
-                shown += islice(wholes, len(group))
+                masked_events += self.release()
+                masked_events += islice(wholes, len(group))
             else:
-                shown += self._mask_pieces(key, group)
-        return shown
+                masked_events += self._mask_pieces(key, group)
+        return masked_events
 
     def release(self) -> Sequence[Event]:
         """What was held back; a piece that shows too much of a secret goes out masked."""
@@ -90,10 +90,10 @@ class EventRedactor:
             if len(self._streams) >= _MOST_STREAMS:
                 del self._streams[next(iter(self._streams))]
             stream = self._streams[key] = _Stream(self._secrets, hides_names=self._hides_names(events[0]))
-        shown = [] if self._waiting is stream else list(self.release())
-        shown += self._with_names(stream, stream.feed(events))
+        masked_events = [] if self._waiting is stream else list(self.release())
+        masked_events += self._with_names(stream, stream.feed(events))
         self._waiting = stream if stream.is_held else None
-        return shown
+        return masked_events
 
     def _hides_names(self, event: Event) -> bool:
         """Whether the id of a call, or whatever else stands beside the text of a piece, has a secret in it."""
@@ -110,19 +110,19 @@ class _Stream:
     def __init__(self, secrets: Mapping[str, str], *, hides_names: bool) -> None:
         self.hides_names = hides_names
         self._redactor = Redactor(secrets, ("text",))
-        self._held: list[Event] = []
+        self._held_events: list[Event] = []
         """Of each line that waits, the first piece."""
 
     @property
     def is_held(self) -> bool:
-        return bool(self._held)
+        return bool(self._held_events)
 
     def feed(self, events: list[Event]) -> Sequence[Event]:
         line = _line("".join([event.text for event in events]))  # type: ignore[attr-defined]
         masked = self._redactor.feed(line)
-        if masked is line and not self._held:
+        if masked is line and not self._held_events:
             return events
-        self._held.append(events[0])
+        self._held_events.append(events[0])
         return self._settled(masked)
 
     def flush(self) -> Sequence[Event]:
@@ -130,7 +130,7 @@ class _Stream:
 
     def _settled(self, masked: bytes) -> Sequence[Event]:
         lines = masked.split(b"\n")[:-1]
-        settled, self._held = self._held[: len(lines)], self._held[len(lines) :]
+        settled, self._held_events = self._held_events[: len(lines)], self._held_events[len(lines) :]
         return [
             replace(event, text=_decode(line)["text"]) for event, line in zip(settled, lines, strict=True)
         ]

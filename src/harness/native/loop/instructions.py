@@ -39,29 +39,33 @@ def find_instructions(cwd: str) -> list[Instructions]:
     top = repository_of(cwd) or cwd
     own = config_directory()
     reader = InstructionReader()
-    found = reader.of_folder(own, own)
-    if not found:  # what they have told another agent
+    instructions = reader.of_folder(own, own)
+    if not instructions:  # what they have told another agent
         claude = os.path.expanduser("~/.claude")
-        found = reader.of_folder(claude, claude)
+        instructions = reader.of_folder(claude, claude)
     for folder in _folders(top, cwd):
-        found += reader.of_folder(folder, top)
-    return found
+        instructions += reader.of_folder(folder, top)
+    return instructions
 
 
-def nested_instructions(path: str, cwd: str, told: set[str]) -> list[Instructions]:
-    """Of the folders between the workspace and a file in it; `told`: folders whose files the model has, which grows."""
+def nested_instructions(path: str, cwd: str, told_paths: set[str]) -> list[Instructions]:
+    """Of the folders between the workspace and a file in it; `told_paths`: folders whose files the model has, which grows."""
     top = os.path.realpath(cwd)
     folder = os.path.realpath(path)
     folder = folder if os.path.isdir(folder) else os.path.dirname(folder)
     below: list[str] = []
-    while folder != top and folder.startswith(top.rstrip("/") + "/") and folder not in told:
+    while folder != top and folder.startswith(top.rstrip("/") + "/") and folder not in told_paths:
         below.append(folder)
         folder = os.path.dirname(folder)
-    if not below or (folder != top and folder not in told):
+    if not below or (folder != top and folder not in told_paths):
         return []
-    told.update(below)
+    told_paths.update(below)
     reader = InstructionReader()
-    return [one for folder in reversed(below) for one in reader.of_folder(folder, repository_of(cwd) or top)]
+    return [
+        instructions
+        for folder in reversed(below)
+        for instructions in reader.of_folder(folder, repository_of(cwd) or top)
+    ]
 
 
 def in_words(instructions: Sequence[Instructions]) -> str:
@@ -103,15 +107,15 @@ class InstructionReader:
 
     def __init__(self) -> None:
         self._left_bytes = MOST_BYTES_IN_ALL
-        self._seen: set[str] = set()
+        self._seen_paths: set[str] = set()
         """Real paths."""
         self._texts: set[str] = set()
         self._imports = 0
 
     def of_folder(self, folder: str, root: str) -> list[Instructions]:
         """`root`: nothing outside of it is read."""
-        found = (self._read(os.path.join(folder, name), os.path.realpath(root)) for name in NAMES)
-        return [one for one in found if one is not None]
+        instructions = (self._read(os.path.join(folder, name), os.path.realpath(root)) for name in NAMES)
+        return [one for one in instructions if one is not None]
 
     def _read(self, path: str, root: str) -> Instructions | None:
         text, is_cut = self._text(path, root, 0)
@@ -123,7 +127,7 @@ class InstructionReader:
     def _text(self, path: str, root: str, depth: int) -> tuple[str, bool]:
         """Empty for what is not there, may not be read, was read before, or is no text."""
         real = os.path.realpath(path)
-        if real in self._seen or not os.path.isfile(real) or not _is_inside(real, root):
+        if real in self._seen_paths or not os.path.isfile(real) or not _is_inside(real, root):
             return "", False
         most = min(MOST_BYTES, self._left_bytes)
         try:
@@ -131,7 +135,7 @@ class InstructionReader:
                 data = file.read(most + 1)
         except OSError:
             return "", False
-        self._seen.add(real)
+        self._seen_paths.add(real)
         if b"\0" in data:
             return "", False
         self._left_bytes -= min(len(data), most)
@@ -145,11 +149,13 @@ class InstructionReader:
             path = match[1].rstrip(".")  # the end of a sentence
             if self._imports >= _MOST_IMPORTS:
                 return match[0]
-            found, is_cut = self._text(os.path.join(folder, os.path.expanduser(path)), root, depth + 1)
-            if not found:
+            imported_text, is_cut = self._text(
+                os.path.join(folder, os.path.expanduser(path)), root, depth + 1
+            )
+            if not imported_text:
                 return match[0]
             self._imports += 1
-            return f"{found}{_CUT if is_cut else ''}{match[1][len(path) :]}"
+            return f"{imported_text}{_CUT if is_cut else ''}{match[1][len(path) :]}"
 
         parts = _CODE.split(text)  # every second one is code
         return "".join(

@@ -21,51 +21,53 @@ class LoopGate:
         self._context = context
         self._lock = asyncio.Lock()
 
-    async def reached(self, put: Callable[[Event], object]) -> BudgetState | None:
+    async def reached(self, emit: Callable[[Event], object]) -> BudgetState | None:
         """The limit that is reached now. Logs are read elsewhere than in the event loop."""
         context, guard = self._context, self._guard
         state = await asyncio.to_thread(guard.look, context.spent_usd)
         guard.note_unpriced(context.unpriced)
         for warning in guard.take_warnings():
-            put(warning)
+            emit(warning)
         return state
 
-    async def admits(self, put: Callable[[Event], object], asker: tuple[str, str] = ("", "")) -> bool:
+    async def admits(self, emit: Callable[[Event], object], asker: tuple[str, str] = ("", "")) -> bool:
         """Wait here until the run may continue. False: it must end, and the log says why.
 
         `asker`: of a sub-agent, its name and the call that began it.
         """
         async with self._lock:  # one question for all sub-agents
-            while (state := await self.reached(put)) is not None:
-                if not self.asks or not await self._ask(state, put, asker):
-                    put(ended(state.words))
+            while (state := await self.reached(emit)) is not None:
+                if not self.asks or not await self._ask(state, emit, asker):
+                    emit(ended(state.words))
                     return False
             return True
 
     def question(self, state: BudgetState) -> Relay:
         return budget.question(state, self._context.new_id())
 
-    def takes(self, asked: Relay, reply: RelayReply, put: Callable[[Event], object]) -> bool:
+    def takes(self, question: Relay, reply: RelayReply, emit: Callable[[Event], object]) -> bool:
         """Whether the answer lets the run continue."""
-        more_usd = budget.answer(asked, reply)
+        more_usd = budget.answer(question, reply)
         if more_usd is not None:
-            put(self._guard.extend(asked, more_usd))
+            emit(self._guard.extend(question, more_usd))
         return more_usd is not None
 
-    async def _ask(self, state: BudgetState, put: Callable[[Event], object], asker: tuple[str, str]) -> bool:
+    async def _ask(self, state: BudgetState, emit: Callable[[Event], object], asker: tuple[str, str]) -> bool:
         questions = self._context.questions
         relay = budget.question(state, self._context.new_id(), subagent=asker[0], spawn_call_id=asker[1])
         expected = questions.expect(relay)
-        put(relay)
+        emit(relay)
         self._context.outbox.flush()
         reply = await questions.answer(relay, ASK_S, expected)
-        put(reply)
-        return self.takes(relay, reply, put)
+        emit(reply)
+        return self.takes(relay, reply, emit)
 
 
-def continues(asked: Relay, reply: RelayReply, gate: LoopGate | None, put: Callable[[Event], object]) -> bool:
+def continues(
+    question: Relay, reply: RelayReply, gate: LoopGate | None, emit: Callable[[Event], object]
+) -> bool:
     """Whether a run that was suspended at a limit may continue. `gate`: None when there is no limit any more."""
-    is_more = gate.takes(asked, reply, put) if gate else budget.answer(asked, reply) is not None
+    is_more = gate.takes(question, reply, emit) if gate else budget.answer(question, reply) is not None
     if not is_more:
-        put(ended(asked.question.removesuffix(". Continue?")))
+        emit(ended(question.question.removesuffix(". Continue?")))
     return is_more

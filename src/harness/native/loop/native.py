@@ -63,21 +63,21 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
 
         request = launch.request
         additions = find_additions(request.cwd, request.folder_settings, request.copy_of)
-        put = context.outbox.channel(launch.run_id or hub.log_id).put
+        emit = context.outbox.channel(launch.run_id or hub.log_id).put
         before = earlier_session(launch.request, hub)
         options = replace(
             _options(launch, additions, redact=redact),
             system_prompt=given_prompt(launch.request),
             news=news,
             conversation_id=before.session_id or hub.log_id,
-            on_ask=answering(launch.request.on_ask, put),
+            on_ask=answering(launch.request.on_ask, emit),
             gate=gate_of(launch, context),
         )
         if options.model.name == TOY:
             options = replace(options, tools=())
-            put(Info(message=WHAT_IT_IS, code="toy_model"))
+            emit(Info(message=WHAT_IT_IS, code="toy_model"))
         for note in additions.notes:
-            put(Info(message=note, code="additions"))
+            emit(Info(message=note, code="additions"))
         around = around_calls(additions.hooks, launch.request.cwd, lambda: context.env)
         options = replace(
             options,
@@ -86,7 +86,7 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
             after_call=around.after_call,
         )
         if not launch.request.system_prompt:
-            options = replace(options, lasting_prompt=_own_prompt(launch, options, hub.clock(), put))
+            options = replace(options, lasting_prompt=_own_prompt(launch, options, hub.clock(), emit))
 
         def open_run(more: MoreTools) -> AgentRun:
             equipped = replace(options, more_tools=None if options.model.name == TOY else more)
@@ -105,11 +105,11 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> LoopWorker:
     return LoopWorker(launch, hub, on_end, open_job, redact=redact)
 
 
-def _own_prompt(launch: Launch, options: AgentOptions, now_ms: int, put: Callable[[Event], object]) -> str:
+def _own_prompt(launch: Launch, options: AgentOptions, now_ms: int, emit: Callable[[Event], object]) -> str:
     cwd = launch.request.cwd
     instructions = find_instructions(cwd)
     if instructions:
-        put(Info(message=told_of(instructions), code="instructions"))
+        emit(Info(message=told_of(instructions), code="instructions"))
     names = [tool.spec.name for tool in options.tools]
     return own_prompt(cwd, names, options.model.name, instructions, facts(cwd, os.environ, now_ms))
 
@@ -174,14 +174,14 @@ def _options(launch: Launch, additions: Additions, *, redact: bool) -> AgentOpti
     )
 
 
-def window_for(model: str, given: int | None, cwd: str, environ: Mapping[str, str]) -> int | None:
+def window_for(model: str, given_tokens: int | None, cwd: str, environ: Mapping[str, str]) -> int | None:
     """What was asked for, set, or is said by a server of the user's own; None: it is known by the model's name.
 
     Raises UsageError where such a server reads too little for the agent.
     """
-    stated = given or window_setting(model, cwd or os.getcwd())
-    if stated is not None:
-        return stated
+    stated_tokens = given_tokens or window_setting(model, cwd or os.getcwd())
+    if stated_tokens is not None:
+        return stated_tokens
     served = served_window(model, environ)
     require_room(model, served)
     return served
@@ -252,13 +252,15 @@ def earlier_session(request: Request, hub: Hub) -> EarlierSession:
         return EarlierSession()
     if request.resume and _is_in(hub, request.resume):
         return _earlier(request.resume, hub.store, [hub.log_id])
-    known = [one for one in hub.store.list() if one.session_id != hub.log_id]
-    found = _resumed(request, known) if request.resume else _last(request, known)
-    if found.kind == "thread" or found.agent_name != request.agent:
-        return _earlier("", hub.store, [found.session_id])
-    session_id = _session_of(found)
+    earlier_logs = [log for log in hub.store.list() if log.session_id != hub.log_id]
+    log_found = _resumed(request, earlier_logs) if request.resume else _last(request, earlier_logs)
+    if log_found.kind == "thread" or log_found.agent_name != request.agent:
+        return _earlier("", hub.store, [log_found.session_id])
+    session_id = _session_of(log_found)
     logs = [
-        one.session_id for one in known if one.agent_name == request.agent and _session_of(one) == session_id
+        log.session_id
+        for log in earlier_logs
+        if log.agent_name == request.agent and _session_of(log) == session_id
     ]
     return _earlier(session_id, hub.store, sorted(logs))
 
@@ -271,23 +273,27 @@ def _is_in(hub: Hub, session_id: str) -> bool:
     )
 
 
-def _resumed(request: Request, known: list[Metadata]) -> Metadata:
+def _resumed(request: Request, earlier_logs: list[Metadata]) -> Metadata:
     """By the session's id, the log's, or the beginning of the log's when it fits one log alone."""
-    wanted = request.resume
-    for one in known:
-        if wanted in (one.session_id, _session_of(one)):
-            return one
-    matching = [one for one in known if one.session_id.startswith(wanted)]
+    session_id = request.resume
+    for log in earlier_logs:
+        if session_id in (log.session_id, _session_of(log)):
+            return log
+    matching = [log for log in earlier_logs if log.session_id.startswith(session_id)]
     if len(matching) != 1:
-        many = f"{len(matching)} sessions begin with {wanted}" if matching else f"unknown session: {wanted}"
+        many = (
+            f"{len(matching)} sessions begin with {session_id}"
+            if matching
+            else f"unknown session: {session_id}"
+        )
         raise UnknownSession(many, hint="`harness sessions list` shows what there is")
     return matching[0]
 
 
-def _last(request: Request, known: list[Metadata]) -> Metadata:
-    for one in known:
-        if one.agent_name == request.agent and one.cwd == request.cwd and one.kind == "run":
-            return one
+def _last(request: Request, earlier_logs: list[Metadata]) -> Metadata:
+    for log in earlier_logs:
+        if log.agent_name == request.agent and log.cwd == request.cwd and log.kind == "run":
+            return log
     raise UnknownSession(
         f"there is no earlier session in {request.cwd}",
         hint="begin one without --continue, or use --resume ID",
@@ -300,8 +306,8 @@ def _session_of(metadata: Metadata) -> str:
 
 def _earlier(session_id: str, store: Store, log_ids: list[str]) -> EarlierSession:
     turns: list[Turn] = []
-    known = KnownTalk()
+    known_talk = KnownTalk()
     for log_id in log_ids:
-        past = history(read_all(store, log_id), turns, known.measured)
-        turns, known = past.turns, KnownTalk(past.measured, known.lasting_prompt or past.prompt)
-    return EarlierSession(session_id, tuple(turns), known)
+        past = history(read_all(store, log_id), turns, known_talk.measured)
+        turns, known_talk = past.turns, KnownTalk(past.measured, known_talk.lasting_prompt or past.prompt)
+    return EarlierSession(session_id, tuple(turns), known_talk)

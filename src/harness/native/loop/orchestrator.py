@@ -81,16 +81,16 @@ class Orchestrator:
         **changes: Any,
     ) -> str:
         """Start an agent; its id. `changes` replace single options, as in `spawn(text, model=other)`."""
-        chosen = options or self._options
-        if chosen is None and "model" not in changes:
+        run_options = options or self._options
+        if run_options is None and "model" not in changes:
             raise UsageError("no model was given", hint="name one here, or when the orchestrator is made")
-        chosen = AgentOptions(**changes) if chosen is None else replace(chosen, **changes)
+        run_options = AgentOptions(**changes) if run_options is None else replace(run_options, **changes)
         inbox = Inbox()
-        run = AgentRun(self._context, chosen, inbox=inbox, turns=turns, parent_id=parent_id)
+        run = AgentRun(self._context, run_options, inbox=inbox, turns=turns, parent_id=parent_id)
         self._inboxes[run.run_id] = inbox
         task = asyncio.get_running_loop().create_task(run.run(prompt))
         self._context.runs[run.run_id] = task
-        task.add_done_callback(lambda done: self._forget(run.run_id, done))
+        task.add_done_callback(lambda ended_task: self._forget(run.run_id, ended_task))
         return run.run_id
 
     async def events(self, cursor: int = 0) -> AsyncIterator[Event]:

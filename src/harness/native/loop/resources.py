@@ -16,34 +16,36 @@ class Resources:
     """
 
     def __init__(self) -> None:
-        self._made: dict[Callable[[], Resource], Resource] = {}
+        self._made_resources: dict[Callable[[], Resource], Resource] = {}
         self._is_closed = False
 
     def get(self, make: Callable[[], Any]) -> Any:
         """What `make` gave the first time. Raises ToolFailure when the run has ended."""
         if self._is_closed:
             raise ToolFailure("the run has ended")
-        if make not in self._made:
-            self._made[make] = make()
-        return self._made[make]
+        if make not in self._made_resources:
+            self._made_resources[make] = make()
+        return self._made_resources[make]
 
     def made(self, make: Callable[[], Any]) -> Any:
         """What `make` gave, or None when it was not needed yet."""
-        return self._made.get(make)
+        return self._made_resources.get(make)
 
     @property
     def running(self) -> list[str]:
         """What goes on, for people."""
-        return [name for resource in self._made.values() for name in getattr(resource, "running", ())]
+        return [
+            name for resource in self._made_resources.values() for name in getattr(resource, "running", ())
+        ]
 
     def kill(self) -> None:
         """End everything without waiting for it; nothing is made any more."""
         self._is_closed = True
-        for resource in self._made.values():
+        for resource in self._made_resources.values():
             resource.kill()
 
     async def close(self) -> None:
         """The same, and wait until it has ended."""
         self.kill()
-        for resource in self._made.values():
+        for resource in self._made_resources.values():
             await resource.ended()

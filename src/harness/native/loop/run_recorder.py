@@ -57,10 +57,10 @@ class RunRecorder:
 
     def close_inbox(self, inbox: Inbox, *, has_next_run: bool) -> None:
         """Messages that the run did not take: the next run of the conversation sees them, if there is one."""
-        left = inbox.close()
+        messages_left = inbox.close()
         if has_next_run:
-            for message in left:
+            for message in messages_left:
                 turn = UserTurn(message.text, message.attachments)
                 self.add_event(user_message(turn, message.message_id))
-        elif left:
-            self.put(not_taken(left))
+        elif messages_left:
+            self.put(not_taken(messages_left))

@@ -35,33 +35,33 @@ class StepLimits:
         self._budget_usd = options.max_budget_usd
         self._options = options
 
-    def reached(self, steps: int, used: Usage, spent_usd: float) -> ReachedLimit | None:
+    def reached(self, steps: int, usage: Usage, spent_usd: float) -> ReachedLimit | None:
         """The first limit that allows no other step."""
         if self._budget_usd is not None and spent_usd >= self._budget_usd:
             return ReachedLimit("budget", f"${self._budget_usd:g}")
-        if self._tokens is not None and used.all_tokens >= self._tokens:
+        if self._tokens is not None and usage.all_tokens >= self._tokens:
             return ReachedLimit("tokens", f"{self._tokens:,.0f}")
         return ReachedLimit("turns", f"{self._turns:g}") if steps >= self._turns else None
 
-    def action(self, reached: ReachedLimit, *, can_ask: bool) -> AtLimit:
+    def action(self, limit: ReachedLimit, *, can_ask: bool) -> AtLimit:
         """What is done there. Unless something else is wished, only the limit of model calls gives a summary."""
-        wished = self._options.at_limit or ("summarise" if reached.name == "turns" else "end")
+        wished = self._options.at_limit or ("summarise" if limit.name == "turns" else "end")
         return "end" if wished == "ask" and not can_ask else wished
 
-    def extend(self, steps: int, used: Usage, spent_usd: float) -> None:
+    def extend(self, steps: int, usage: Usage, spent_usd: float) -> None:
         """Grant as much again as each limit that is reached was."""
         options = self._options
         while steps >= self._turns:
             self._turns += options.max_iterations
-        while self._tokens is not None and options.max_tokens and used.all_tokens >= self._tokens:
+        while self._tokens is not None and options.max_tokens and usage.all_tokens >= self._tokens:
             self._tokens += options.max_tokens
         while self._budget_usd is not None and options.max_budget_usd and spent_usd >= self._budget_usd:
             self._budget_usd += options.max_budget_usd
 
 
-def question(reached: ReachedLimit, relay_id: str) -> Relay:
+def question(limit: ReachedLimit, relay_id: str) -> Relay:
     """What a person is asked at a limit."""
-    words = reached.words
+    words = limit.words
     return Relay(
         id=relay_id,
         kind="question",
@@ -71,7 +71,7 @@ def question(reached: ReachedLimit, relay_id: str) -> Relay:
         payload={
             "question": f"{words[0].upper()}{words[1:]}. Continue?",
             "options": [{"label": CONTINUE}, {"label": STOP}],
-            "limit": reached.name,
+            "limit": limit.name,
         },
         resume_schema={"enum": [CONTINUE, STOP]},
     )

@@ -79,7 +79,7 @@ class Summaries:
         self._options = options
         self._steps = steps
         self._transcript = transcript
-        self._put = recorder.put
+        self._emit = recorder.put
 
     async def of(
         self, turns: Sequence[Turn], most_tokens: int, tools: Sequence[ToolSpec], focus: str, *, is_here: bool
@@ -87,8 +87,8 @@ class Summaries:
         """Of these first turns. `is_here`: the whole conversation still fits, so it can be asked for in it."""
         answered = Answered(None, "the model gave no answer")
         if is_here:
-            wanted = UserTurn(_HERE + _focus(focus))
-            answered = await self._call([*self._transcript.turns, wanted], tools)
+            request = UserTurn(_HERE + _focus(focus))
+            answered = await self._call([*self._transcript.turns, request], tools)
             if answered.failure and not (answered.is_cut_off or is_too_long("", answered.failure)):
                 return Summary(trouble=answered.failure)  # asked again, it would fail again
         text = _text(answered)
@@ -108,11 +108,11 @@ class Summaries:
 
     def _put_notice(self, event: Event) -> bool:
         """The summary is no answer, and its failure is not that of the run."""
-        return self._put(event) if isinstance(event, Warning) else False
+        return self._emit(event) if isinstance(event, Warning) else False
 
     def _count(self, event: UsageDelta) -> None:
         self._steps.used = self._steps.used.plus(event.usage)
-        self._put(event if event.id else replace(event, id=self._context.new_id()))
+        self._emit(event if event.id else replace(event, id=self._context.new_id()))
 
 
 def _text(answered: Answered) -> str:
@@ -129,8 +129,8 @@ def _focus(focus: str) -> str:
 def _as_text(turns: Sequence[Turn], most_tokens: int, focus: str) -> list[Turn]:
     text = "\n\n".join(map(_in_words, turns))
     text = compaction.without_middle(text, most_tokens * _CHARACTERS_PER_TOKEN)
-    wanted = f"<conversation>\n{text}\n</conversation>\n\nWrite the summary now."
-    return [SystemTurn(_APART), UserTurn(wanted + _focus(focus))]
+    request = f"<conversation>\n{text}\n</conversation>\n\nWrite the summary now."
+    return [SystemTurn(_APART), UserTurn(request + _focus(focus))]
 
 
 def _in_words(turn: Turn) -> str:
@@ -142,7 +142,9 @@ def _in_words(turn: Turn) -> str:
         parts += [f"[agent calls {call.name}, {call.id}]\n{_input(call.input)}" for call in turn.calls]
         return "\n\n".join(parts)
     who = "system" if isinstance(turn, SystemTurn) else "user"
-    files = ", ".join(one.name or one.media_type for one in getattr(turn, "attachments", ()))
+    files = ", ".join(
+        attachment.name or attachment.media_type for attachment in getattr(turn, "attachments", ())
+    )
     return f"[{who}]\n{turn.text}" + (f"\n(with {files})" if files else "")
 
 

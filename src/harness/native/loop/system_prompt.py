@@ -20,10 +20,10 @@ _CUT = "\n[the rest is left out]"
 
 
 def own_prompt(
-    cwd: str, tools: Collection[str], model: str, instructions: Sequence[Instructions], known: str
+    cwd: str, tools: Collection[str], model: str, instructions: Sequence[Instructions], known_talk: str
 ) -> str:
     """How to work, the facts about the place, and the instructions of user and project. `tools`: their names."""
-    parts = (working_rules(cwd, platform.system(), tools, model), known, in_words(instructions))
+    parts = (working_rules(cwd, platform.system(), tools, model), known_talk, in_words(instructions))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -34,8 +34,8 @@ def given_prompt(request: Request) -> str:
 
 def news(before: str, now: str) -> str:
     """What a prompt says that the one before does not, but for files at the top of the folder."""
-    known = set(before.split("\n"))
-    lines = [line for line in now.split("\n") if line not in known and not line.startswith(_LISTED)]
+    known_lines = set(before.split("\n"))
+    lines = [line for line in now.split("\n") if line not in known_lines and not line.startswith(_LISTED)]
     if not lines:
         return ""
     text = "\n".join(lines)
@@ -70,12 +70,12 @@ def _branch(repository: str) -> str:
 def _top(cwd: str) -> str:
     try:
         with os.scandir(cwd) as entries:
-            seen = sorted(islice(entries, 5000), key=lambda entry: entry.name)
+            entries_seen = sorted(islice(entries, 5000), key=lambda entry: entry.name)
     except OSError:
         return ""
     names = [
         f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
-        for entry in seen
+        for entry in entries_seen
         if entry.name != ".git"
     ]
     more = f", and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""

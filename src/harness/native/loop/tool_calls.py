@@ -98,10 +98,10 @@ class ToolExecutor:
         depth: int = 0,
         asker: tuple[str, str] = ("", ""),
         resources: Resources | None = None,
-        told: set[str] | None = None,
+        told_paths: set[str] | None = None,
     ) -> None:
         """`spawn`: (call id, task, name, and a wish where there is one) → the answer of a sub-agent. `asker`: of a sub-agent, its name and the call
-        that began it. `resources`: those of a conversation, which last longer than the run. `told`: folders whose
+        that began it. `resources`: those of a conversation, which last longer than the run. `told_paths`: folders whose
         instructions the model has.
         """
         self.ended: dict[str, ToolTurn] = {}
@@ -120,7 +120,7 @@ class ToolExecutor:
         self.owns_resources: bool = resources is None
         self.of_run: Resources = Resources()
         """What does not outlive the run, in a conversation either."""
-        self._told: set[str] = set() if told is None else told
+        self._told_paths: set[str] = set() if told_paths is None else told_paths
         self._context = context
         self._options = options
         self._longest_output = options.longest_output
@@ -173,7 +173,7 @@ class ToolExecutor:
         before_work = self._options.before_work or self._context.before_work
         if before_work is not None:
             running = [turn for turn in turns if isinstance(turn, AdmittedCall)]
-            await before_work([_operations(one.tool, one.arguments) for one in running])
+            await before_work([_operations(call.tool, call.arguments) for call in running])
         if len(turns) == 1 and isinstance(only := turns[0], AdmittedCall) and is_quick(only.tool):
             turns[0] = await self._execute(only)
             await asyncio.sleep(0)  # nobody else had a turn meanwhile
@@ -248,8 +248,8 @@ class ToolExecutor:
         def propose(arguments: dict[str, Any]) -> ProposedCall:
             return proposed_call(call.name, arguments, _operations(tool, arguments), id=call.id)
 
-        made = await before_call(call, propose)
-        return (call, made) if isinstance(made, str) else (made or call, None)
+        proposal = await before_call(call, propose)
+        return (call, proposal) if isinstance(proposal, str) else (proposal or call, None)
 
     async def _admit(
         self, call: Call, relay: Relay | None = None, reply: RelayReply | None = None
@@ -500,10 +500,10 @@ class ToolExecutor:
         cwd, words = self._context.cwd, ""
         for operation in operations:
             if isinstance(operation, Read | Write | List) and operation.path:
-                found = nested_instructions(os.path.join(cwd, operation.path), cwd, self._told)
-                if found:
-                    self._channel.put(Info(message=told_of(found), code="instructions"))
-                    words += f"\n\n{in_words(found)}"
+                instructions = nested_instructions(os.path.join(cwd, operation.path), cwd, self._told_paths)
+                if instructions:
+                    self._channel.put(Info(message=told_of(instructions), code="instructions"))
+                    words += f"\n\n{in_words(instructions)}"
         return words
 
     def _put_end(self, end: ToolEnd, tasks: list[Task] | None = None) -> None:
@@ -554,7 +554,11 @@ class ToolExecutor:
 def _places_of(operations: Sequence[Operation]) -> tuple[str, ...]:
     """Where the files that are changed really lie."""
     try:
-        return tuple(os.path.realpath(one.path) for one in operations if isinstance(one, Write) and one.path)
+        return tuple(
+            os.path.realpath(operation.path)
+            for operation in operations
+            if isinstance(operation, Write) and operation.path
+        )
     except (OSError, ValueError):  # no usable path: no tool will touch it
         return ()
 

@@ -28,7 +28,7 @@ def bounded(output: ToolOutput, most_characters: int) -> tuple[str, tuple[Attach
     """
     if not output.attachments:
         return shortened(output.text, most_characters), ()
-    texts, attachments, left = [output.text], [], MOST_ATTACHED_CHARACTERS
+    texts, attachments, room_left = [output.text], [], MOST_ATTACHED_CHARACTERS
     for attachment in output.attachments:
         text, media_type = text_of(attachment), true_media_type(attachment)
         name = attachment.name or attachment.media_type
@@ -36,10 +36,10 @@ def bounded(output: ToolOutput, most_characters: int) -> tuple[str, tuple[Attach
             texts.append(titled_text(attachment, text))
         elif not media_type:
             texts.append(f"[{name}: what is in it is not {attachment.media_type}]")
-        elif len(attachment.data) > left:
+        elif len(attachment.data) > room_left:
             texts.append(f"[{name}: {len(attachment.data) * 3 / 4e6:.1f} MB, too large to be shown]")
         else:
-            left -= len(attachment.data)
+            room_left -= len(attachment.data)
             attachments.append(replace(attachment, media_type=media_type))
     return shortened("\n".join(filter(None, texts)), most_characters), tuple(attachments)
 
@@ -89,12 +89,12 @@ def without_effect(refusal: ToolOutput, operations: Sequence[Operation]) -> Tool
     """Also where a refusal is no failure, nothing of what was to be done has been done."""
     if not (refusal.success and operations):
         return refusal
-    return replace(refusal, operations=[replace(one, success=False) for one in operations])
+    return replace(refusal, operations=[replace(operation, success=False) for operation in operations])
 
 
 def happening(output: ToolOutput) -> list[Operation]:
     """What a call has done, as far as it says so itself."""
-    return [one for one in output.operations or () if one.success is not False]
+    return [operation for operation in output.operations or () if operation.success is not False]
 
 
 def failure_words(error: BaseException) -> str:

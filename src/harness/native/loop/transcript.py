@@ -160,11 +160,11 @@ class LoopTranscript:
         self._order.settle()
         self._settle()
 
-    def close_calls(self, ended: Mapping[str, ToolTurn]) -> None:
+    def close_calls(self, ended_calls: Mapping[str, ToolTurn]) -> None:
         """The run is over: what has ended has its result, and the rest will not be carried out."""
         calls, self._calls = self._calls, {}
         for call_id, (call, place) in calls.items():
-            place.turn = ended.get(call_id, place.turn)
+            place.turn = ended_calls.get(call_id, place.turn)
             if place.turn is None:
                 place.turn = ToolTurn(call.id, NOT_BEGUN, is_error=True)
                 self._ends.pop(call_id, None)
@@ -225,18 +225,18 @@ class LoopTranscript:
     def compact(self, event: Compacted) -> None:
         """Leave out what the event says, which is in the log as everything before it is."""
         assert not self.is_recorded or not self._unsettled, "what is in the log is settled"
-        left = compacted(self.listed(), event)
-        self.turns[:] = [*self.prompt, *(entry.turn for entry in left)]
+        turns_left = compacted(self.listed(), event)
+        self.turns[:] = [*self.prompt, *(entry.turn for entry in turns_left)]
         self.measured = Measured()
         self.told_folders.clear()
         if self.is_recorded:
-            self.entries[:] = left
+            self.entries[:] = turns_left
 
-    def pause(self, ended: Mapping[str, ToolTurn]) -> Paused:
-        """The run waits, and everything that it put is in the log. `ended`: results by full id."""
+    def pause(self, ended_calls: Mapping[str, ToolTurn]) -> Paused:
+        """The run waits, and everything that it put is in the log. `ended_calls`: results by full id."""
         results: dict[str, TranscriptEntry] = {}
         for call_id, (call, place) in self._calls.items():
-            place.turn = ended.get(call_id, place.turn)
+            place.turn = ended_calls.get(call_id, place.turn)
             if place.turn is not None:
                 results[call.id] = place.entry()
         return Paused(

@@ -198,9 +198,9 @@ def working_rules(cwd: str, system: str, tools: Collection[str], model: str = ""
     """`tools`: the names of those that there are."""
     parts = [_ROLE.format(cwd=cwd, system=system)]
     for section in SECTIONS:
-        said = [rule.text for rule in section.rules if all(tool in tools for tool in rule.tools)]
-        said += _of_family(model, tools) if section.title == "Tools" else []
-        parts.append(f"# {section.title}\n" + "\n".join(f"- {text}" for text in said))
+        rules = [rule.text for rule in section.rules if all(tool in tools for tool in rule.tools)]
+        rules += _of_family(model, tools) if section.title == "Tools" else []
+        parts.append(f"# {section.title}\n" + "\n".join(f"- {text}" for text in rules))
     return "\n\n".join(parts)
 
 

@@ -103,10 +103,10 @@ def _resolved(server: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:
     def filled(text: str) -> str:
         return _VARIABLE.sub(value, text)
 
-    def value(found: re.Match[str]) -> str:
-        text = environ.get(found[1], found[2])
+    def value(match: re.Match[str]) -> str:
+        text = environ.get(match[1], match[2])
         if text is None:
-            raise ValueError(f"the environment has no {found[1]}")
+            raise ValueError(f"the environment has no {match[1]}")
         return text
 
     kind = _KINDS.get(server.type)

@@ -34,12 +34,12 @@ async def tolerant(
 ) -> AsyncIterator[tuple[Any, Any]]:
     """`version`: of the protocol, as it was agreed on. `on_bad_tool`: (name, what is wrong with it)."""
     anyio = import_module("anyio")
-    async with inner as (read, write):
+    async with inner as (reader, write):
         incoming, received = anyio.create_memory_object_stream(0)
 
         async def pass_on() -> None:
             async with incoming:
-                async for item in read:
+                async for item in reader:
                     repair(item, version(), on_bad_tool)
                     await incoming.send(item)
 
@@ -108,8 +108,8 @@ class ServerProcess:
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._room = threading.Semaphore(_MOST_UNREAD_LINES)
-        self._started: asyncio.Future[None] = self._loop.create_future()
-        self._ended = asyncio.Event()
+        self._has_started: asyncio.Future[None] = self._loop.create_future()
+        self._has_ended = asyncio.Event()
         self._child: Child | None = None
         self._is_closing = False
         self._errors = b""
@@ -118,7 +118,7 @@ class ServerProcess:
         """Raises what `Child` does."""
         threading.Thread(target=self._work, name="mcp-server", daemon=True).start()
         try:
-            await asyncio.shield(self._started)
+            await asyncio.shield(self._has_started)
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -141,14 +141,14 @@ class ServerProcess:
         self._is_closing = True
         if self._child is not None:
             self._child.close_stdin()
-            ended = asyncio.create_task(self._ended.wait())
+            end = asyncio.create_task(self._has_ended.wait())
             try:
                 # Not `asyncio.timeout`: before Python 3.11.3 it gives up more than the waiting in a task that was cancelled.
-                await asyncio.wait([ended], timeout=_EXIT_TIMEOUT_S)
+                await asyncio.wait([end], timeout=_EXIT_TIMEOUT_S)
             finally:
-                ended.cancel()
+                end.cancel()
                 self._child.kill()
-        await self._ended.wait()
+        await self._has_ended.wait()
 
     def _work(self) -> None:
         error: BaseException | None = None
@@ -161,7 +161,7 @@ class ServerProcess:
             error = raised
         self._call_in_loop(self._settle_start, error)
         self._call_in_loop(self._lines.put_nowait, None)
-        self._call_in_loop(self._ended.set)
+        self._call_in_loop(self._has_ended.set)
 
     def _read(self, child: Child) -> None:
         blocks = LineBlocks()
@@ -182,11 +182,11 @@ class ServerProcess:
         return False
 
     def _settle_start(self, error: BaseException | None) -> None:
-        if not self._started.done():
+        if not self._has_started.done():
             if error is None:
-                self._started.set_result(None)
+                self._has_started.set_result(None)
             else:
-                self._started.set_exception(error)
+                self._has_started.set_exception(error)
 
     def _call_in_loop(self, what: Any, *arguments: Any) -> None:
         with suppress(RuntimeError):  # the event loop is closed
@@ -200,7 +200,7 @@ async def transport(process: ServerProcess) -> AsyncIterator[tuple[Any, Any]]:
     adapter = import_module("mcp_types").jsonrpc_message_adapter
     await process.start()
     incoming, received = anyio.create_memory_object_stream(0)
-    sent, outgoing = anyio.create_memory_object_stream(0)
+    sending, outgoing = anyio.create_memory_object_stream(0)
 
     async def bring() -> None:
         async with incoming:
@@ -218,12 +218,12 @@ async def transport(process: ServerProcess) -> AsyncIterator[tuple[Any, Any]]:
 
     tasks = [asyncio.create_task(bring()), asyncio.create_task(carry())]
     try:
-        yield received, sent
+        yield received, sending
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for stream in (incoming, received, sent, outgoing):
+        for stream in (incoming, received, sending, outgoing):
             stream.close()
         await process.close()
 
@@ -266,7 +266,7 @@ class Connection:
         """What the server last sent instead of a valid answer."""
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
-        self._listed: asyncio.Future[None]
+        self._listing: asyncio.Future[None]
         self._is_over: asyncio.Event
         self._has_changed: asyncio.Event
         self._is_current: asyncio.Event
@@ -277,7 +277,7 @@ class Connection:
 
     def open(self) -> None:
         self._refusal = ""
-        self._listed = asyncio.get_running_loop().create_future()
+        self._listing = asyncio.get_running_loop().create_future()
         self._is_over, self._has_changed = asyncio.Event(), asyncio.Event()
         self._is_current = asyncio.Event()
         self._is_current.set()
@@ -286,11 +286,15 @@ class Connection:
     @property
     def answered(self) -> asyncio.Future[None]:
         """Done when it has listed its tools, or failed to."""
-        return self._listed
+        return self._listing
 
     def failure(self) -> str:
         """Why there is no connection; empty when there is one, or it is not known yet."""
-        if not self._listed.done() or self._listed.cancelled() or (error := self._listed.exception()) is None:
+        if (
+            not self._listing.done()
+            or self._listing.cancelled()
+            or (error := self._listing.exception()) is None
+        ):
             return ""
         return self._message_of(error)
 
@@ -302,7 +306,7 @@ class Connection:
         """Raises ToolFailure: why there is no connection."""
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await asyncio.shield(self._listed)
+                await asyncio.shield(self._listing)
         except TimeoutError:
             raise ToolFailure(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
         except Exception as error:  # noqa: BLE001 # the library raises what it likes: one error for the model
@@ -353,27 +357,27 @@ class Connection:
             return
         self._is_over.set()
         # A server that has not started to serve has nothing to shut down in order.
-        if self._listed.done():
+        if self._listing.done():
             await asyncio.wait([self._task], timeout=_END_TIMEOUT_S)
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task], timeout=_END_TIMEOUT_S)
-        if self._listed.done() and not self._listed.cancelled():
-            self._listed.exception()  # marks it as retrieved
+        if self._listing.done() and not self._listing.cancelled():
+            self._listing.exception()  # marks it as retrieved
 
     async def _own(self) -> None:
-        listed, client = self._listed, None
+        listing, client = self._listing, None
         try:
             async with AsyncExitStack() as stack:
                 client = self._new_client(stack)
                 await stack.enter_async_context(client)
                 self.tools = await _all_tools(client)
                 self._client = client
-                listed.set_result(None)
+                listing.set_result(None)
                 await self._follow(client)
         except BaseException as error:
-            if not listed.done():
-                listed.set_exception(error if isinstance(error, Exception) else ToolFailure("stopped"))
+            if not listing.done():
+                listing.set_exception(error if isinstance(error, Exception) else ToolFailure("stopped"))
             if not isinstance(error, Exception):
                 raise
         finally:
@@ -518,12 +522,12 @@ def _is_lost(error: Exception) -> bool:
 
 
 async def _all_tools(client: Any, **how: Any) -> list[Any]:
-    found: list[Any] = []
+    tools_found: list[Any] = []
     cursor: str | None = None
-    while len(found) < MOST_TOOLS:
+    while len(tools_found) < MOST_TOOLS:
         page = await client.list_tools(cursor=cursor, **how)
-        found += page.tools
+        tools_found += page.tools
         cursor = page.next_cursor
         if not cursor:
             break
-    return found[:MOST_TOOLS]
+    return tools_found[:MOST_TOOLS]

@@ -76,7 +76,7 @@ class Servers:
         self._servers = dict(servers)
         self._offers = dict(offers or {})
         self._connections: dict[str, Connection] = {}
-        self._offered: dict[tuple[str, ...] | None, tuple[list[list[Any]], list[Tool]]] = {}
+        self._offered_tools: dict[tuple[str, ...] | None, tuple[list[list[Any]], list[Tool]]] = {}
         """Names of servers → what these had listed, and the tools that were made of it."""
         self._warned: set[str] = set()
         self._is_closing = False
@@ -104,7 +104,7 @@ class Servers:
     async def remove(self, name: str) -> bool:
         """End one; false when there is none of that name."""
         connection = self._connections.pop(name, None)
-        self._offered.clear()
+        self._offered_tools.clear()
         if connection is not None:
             await connection.close()
         return self._servers.pop(name, None) is not None
@@ -144,26 +144,30 @@ class Servers:
         """Of all servers that have answered, or of those named; the same objects until something changes."""
         key = None if names is None else tuple(names)
         connections = [one for name, one in self._connections.items() if key is None or name in key]
-        seen = [connection.tools for connection in connections]
-        known = self._offered.get(key)
-        if known is not None and len(seen) == len(known[0]) and all(map(_is, seen, known[0])):
-            return known[1]
+        tool_lists = [connection.tools for connection in connections]
+        known_offer = self._offered_tools.get(key)
+        if (
+            known_offer is not None
+            and len(tool_lists) == len(known_offer[0])
+            and all(map(_is, tool_lists, known_offer[0]))
+        ):
+            return known_offer[1]
         tools = self._tools_of(connections)
-        self._offered[key] = (seen, tools)
+        self._offered_tools[key] = (tool_lists, tools)
         return tools
 
     def _tools_of(self, connections: Sequence[Connection]) -> list[Tool]:
-        found: dict[str, Tool] = {}
+        tools_by_name: dict[str, Tool] = {}
         for connection in connections:
             offer = self._offers.get(connection.name, _WHOLE)
             for tool in [tool for tool in connection.tools if offer.takes(tool.name)]:
                 name = offer.name_of(connection.name, tool.name)
-                if name not in found:
-                    found[name] = McpTool(name, tool, connection, self._outputs, offer.category)
+                if name not in tools_by_name:
+                    tools_by_name[name] = McpTool(name, tool, connection, self._outputs, offer.category)
                 elif name not in self._warned:
                     self._warned.add(name)
                     self._on_warning(f"server {connection.name}: another tool is called {name} already")
-        return list(found.values())
+        return list(tools_by_name.values())
 
     async def close(self) -> None:
         self._is_closing = True
@@ -175,8 +179,8 @@ class Servers:
             self._on_warning(f"MCP server {connection.name} is left out: {failure}")
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _is(first: object, other: object) -> bool:
+    return first is other
 
 
 @asynccontextmanager
@@ -190,12 +194,14 @@ async def connected(
     confine: Callable[[Invocation], Invocation] | None = None,
 ) -> AsyncIterator[Servers]:
     """The servers, as long as the block lasts. `confine`: for those that are programs."""
-    offered = Servers(servers, cwd=cwd, env=env, outputs=outputs, on_warning=on_warning, confine=confine)
+    servers_offered = Servers(
+        servers, cwd=cwd, env=env, outputs=outputs, on_warning=on_warning, confine=confine
+    )
     try:
-        await offered.start()
-        yield offered
+        await servers_offered.start()
+        yield servers_offered
     finally:
-        await offered.close()
+        await servers_offered.close()
 
 
 def usable_name(server: str, tool: str) -> str:
@@ -243,13 +249,13 @@ class McpTool(Tool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         answer = await self._connection.call(self._name, arguments, context)
         texts, attachments = _content(answer)
-        shown = HeadAndTail(SHOWN_BYTES)
-        stored = self._outputs.new(context.call_id or self.spec.name, SHOWN_BYTES)
+        output = HeadAndTail(SHOWN_BYTES)
+        kept_output = self._outputs.new(context.call_id or self.spec.name, SHOWN_BYTES)
         data = "\n".join(texts).encode("utf-8", "replace")
-        shown.feed(data)
-        stored.feed(data)
-        stored.close()
-        parts = [part for part in (shown.text(), stored.notice()) if part]
+        output.feed(data)
+        kept_output.feed(data)
+        kept_output.close()
+        parts = [part for part in (output.text(), kept_output.notice()) if part]
         return ToolOutput(
             text="\n".join(parts) or "done",
             result=answer.structured_content,

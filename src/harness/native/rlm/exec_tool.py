@@ -104,13 +104,13 @@ class _Running:
             raise ToolFailure(f"failed: {error.message}") from None
         metrics = self._loop.create_task(self._measure(child.pid))
         try:
-            done, _ = await asyncio.wait([child.ended], timeout=timeout_s)
+            done_tasks, _ = await asyncio.wait([child.ended], timeout=timeout_s)
         finally:
             metrics.cancel()
             await child.close()
         exit = child.ended.result()
-        code = KILLED if not done else exit.code if exit.code is not None else 128 + (exit.signal or 0)
-        if not done:
+        code = KILLED if not done_tasks else exit.code if exit.code is not None else 128 + (exit.signal or 0)
+        if not done_tasks:
             self._streams["stderr"].add(f"exec timeout: killed after {timeout_s:g}s")
         texts = {name: stream.text for name, stream in self._streams.items()}
         return ToolOutput(
@@ -149,10 +149,10 @@ class _Captured:
         self.add(self._decoder.decode(data))
 
     def add(self, text: str) -> None:
-        if shown := text[: max(0, _MOST_SHOWN_CHARACTERS - self._characters)]:
-            self._show(self._name, shown)
-        if stored := text[: max(0, _MOST_CHARACTERS - self._characters)]:
-            self._pieces.append(stored)
+        if shown_text := text[: max(0, _MOST_SHOWN_CHARACTERS - self._characters)]:
+            self._show(self._name, shown_text)
+        if stored_text := text[: max(0, _MOST_CHARACTERS - self._characters)]:
+            self._pieces.append(stored_text)
         self._characters += len(text)
 
     @property

@@ -74,10 +74,10 @@ class RlmArguments(NamedTuple):
 
 def parse(arguments: Sequence[str]) -> RlmArguments:
     """Raises UsageError for what it does not know."""
-    given: dict[str, Any] = {}
-    left = list(arguments)
-    while left:
-        flag, sign, value = left.pop(0).partition("=")
+    options_given: dict[str, Any] = {}
+    words_left = list(arguments)
+    while words_left:
+        flag, sign, value = words_left.pop(0).partition("=")
         option = _FLAGS.get(flag)
         if option is None:
             raise UsageError(
@@ -87,17 +87,17 @@ def parse(arguments: Sequence[str]) -> RlmArguments:
         if option.read is None:
             if sign:
                 raise UsageError(f"{flag} takes no value")
-            given[option.name] = True
+            options_given[option.name] = True
             continue
         if not sign:
-            if not left:
+            if not words_left:
                 raise UsageError(f"{flag} needs a value")
-            value = left.pop(0)
+            value = words_left.pop(0)
         try:
-            given[option.name] = option.read(value)
+            options_given[option.name] = option.read(value)
         except ValueError:
             raise UsageError(f"{flag} does not take {value!r}", hint=f"it takes {option.takes}") from None
-    return RlmArguments(**given)
+    return RlmArguments(**options_given)
 
 
 class _Option(NamedTuple):
@@ -143,8 +143,8 @@ _FLAGS = {
 }
 
 
-def _either(given: Any, default: Any) -> Any:
-    return default if given is None else given
+def _either(choice: Any, default: Any) -> Any:
+    return default if choice is None else choice
 
 
 def _processor_s(options: RlmOptions, limits: ReplLimits) -> int:

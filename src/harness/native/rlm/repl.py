@@ -150,7 +150,7 @@ class Repl:
         self._send(type="run", code=code, turn=self._turns)
         self._resume_clock(turn)
         try:
-            ended = await turn.ended
+            ending = await turn.ended
         finally:
             self._pause_clock(turn)
         await self._end_calls()
@@ -160,8 +160,8 @@ class Repl:
         is_truncated = turn.characters > most
         return CodeResult(
             stdout=stdout[:most] + TRUNCATED if is_truncated else stdout,
-            error=_cut(ended["error"] or "", most),
-            final=None if ended["error"] else ended["final"],
+            error=_cut(ending["error"] or "", most),
+            final=None if ending["error"] else ending["final"],
             duration_ms=round((self._loop.time() - turn.began_s) * 1000),
             is_truncated=is_truncated,
         )
@@ -228,8 +228,8 @@ class Repl:
         room = self._limits.most_characters - turn.characters
         turn.pieces.append(text[: room + 1])
         turn.characters += len(text)
-        if shown := text[:room]:
-            self._on_output("stderr" if stream == "stderr" else "stdout", shown)
+        if shown_text := text[:room]:
+            self._on_output("stderr" if stream == "stderr" else "stdout", shown_text)
 
     def _on_call(self, frame: dict[str, Any]) -> None:
         call_id, name, arguments = int(frame["id"]), str(frame["name"]), dict(frame["arguments"])
@@ -300,10 +300,12 @@ class Repl:
         self._send(type="interrupt")
         self._resume_clock(turn)
 
-    def _on_end(self, ended: Future[ChildExit]) -> None:
+    def _on_end(self, exit_future: Future[ChildExit]) -> None:
         """The process has ended, for whatever reason."""
         self._child = None
-        message = f"the interpreter has ended: {self._reason or _cause(ended.result(), self._last_words)}"
+        message = (
+            f"the interpreter has ended: {self._reason or _cause(exit_future.result(), self._last_words)}"
+        )
         self._fail(SpawnFailed(message))
         if self._turn is not None:
             self._turn.end(f"{message}; {LOST}", None)

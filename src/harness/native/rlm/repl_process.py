@@ -134,18 +134,19 @@ class Interpreter:
 
     def llm_query_many(self, prompts: Iterable[str], contexts: Any = None) -> list[str]:
         """Ask many at the same time; their answers in order. `contexts`: one for all, or a list with one for each."""
-        asked = list(prompts)
-        given = list(contexts) if isinstance(contexts, list | tuple) else [contexts] * len(asked)
-        if len(given) != len(asked):
-            raise ValueError(f"{len(asked)} prompts but {len(given)} contexts")
+        prompt_list = list(prompts)
+        context_list = list(contexts) if isinstance(contexts, list | tuple) else [contexts] * len(prompt_list)
+        if len(context_list) != len(prompt_list):
+            raise ValueError(f"{len(prompt_list)} prompts but {len(context_list)} contexts")
         waiting = [
-            self._ask("llm_query", _query(prompt, ctx)) for prompt, ctx in zip(asked, given, strict=True)
+            self._ask("llm_query", _query(prompt, ctx))
+            for prompt, ctx in zip(prompt_list, context_list, strict=True)
         ]
         replies = [self._wait(pending) for pending in waiting]
         errors = [reply["error"] for reply in replies if "error" in reply]
         if errors:
             raise QueriesError(
-                f"{len(errors)} of {len(asked)} queries failed, the first with: {errors[0]} "
+                f"{len(errors)} of {len(prompt_list)} queries failed, the first with: {errors[0]} "
                 "(the answers of the others are in the exception's `results`)",
                 [reply.get("value") for reply in replies],
             )

@@ -94,7 +94,7 @@ class RlmRun:
         self._context = context
         self._parent_id = parent_id
         self._channel = loop_context.outbox.channel(self.run_id)
-        self._put: Callable[[Event], bool] = self._channel.put
+        self._emit: Callable[[Event], bool] = self._channel.put
         self._results: dict[str, Any] = {}
         self._calls = ToolExecutor(loop_context, self._tool_options(), self._channel, _no_spawn)
         self._commands = 0
@@ -102,14 +102,14 @@ class RlmRun:
         self._repl: Repl | None = None
         self._input: ReplInput | None = None
         self._turns: list[Turn] = []
-        self._used = Usage()
-        self._asked = 0
+        self._usage_so_far = Usage()
+        self._asked_count = 0
         self._answer = ""
         self._started_ms = loop_context.hub.clock()
 
     async def run(self, prompt: str) -> Result:
         """Answer the prompt. When it is cancelled, it closes everything before it raises CancelledError."""
-        self._put(
+        self._emit(
             SessionStart(
                 agent=self.options.agent.agent,
                 model=self.options.agent.model.name,
@@ -128,9 +128,9 @@ class RlmRun:
             raise
         except HarnessError as error:
             self.failure = error.words
-            self._put(Error(message=error.words, code="spawn_failed"))
+            self._emit(Error(message=error.words, code="spawn_failed"))
         except Exception as error:
-            self._put(Error(message=f"the loop broke: {error!r}", code="internal_error"))
+            self._emit(Error(message=f"the loop broke: {error!r}", code="internal_error"))
             raise
         finally:
             await self._close()
@@ -153,7 +153,7 @@ class RlmRun:
             if self._is_budget_spent:
                 limit = LIMITS["budget"]
                 message = limit.message.format(f"${options.agent.max_budget_usd:g}")
-                self._put(Error(message=message, code=limit.code))
+                self._emit(Error(message=message, code=limit.code))
                 return "limit_exceeded"
             if not await self._is_admitted():
                 return "limit_exceeded"
@@ -165,14 +165,14 @@ class RlmRun:
             elif await self._round(answered.message.text, iteration):
                 return "completed"
         limit = LIMITS["turns"]
-        self._put(Warning(message=limit.message.format(options.agent.max_iterations), code=limit.code))
+        self._emit(Warning(message=limit.message.format(options.agent.max_iterations), code=limit.code))
         return "limit_exceeded"
 
     async def _round(self, answer: str, iteration: int) -> bool:
         """Run what the model wrote; whether that was the end."""
         code, problem = extract(answer)
         if problem:
-            self._put(Error(message=problem, code="no_code"))
+            self._emit(Error(message=problem, code="no_code"))
             self._turns.append(UserTurn(error_feedback(problem)))
             return False
         turn = await self._run(code, iteration)
@@ -180,16 +180,16 @@ class RlmRun:
         if turn.final is None:
             return False
         self._answer = turn.final
-        self._put(Message(role="assistant", text=turn.final, id=self.loop_context.new_id()))
+        self._emit(Message(role="assistant", text=turn.final, id=self.loop_context.new_id()))
         last = self.inbox.take_last()
         for message in last:
             self._say(message.text, message.message_id)
         return not last
 
     async def _ask(self) -> Answered:
-        self._asked += 1
+        self._asked_count += 1
         answered = await call_model(
-            self.loop_context, self.options.agent, self._turns, self._put, self._count
+            self.loop_context, self.options.agent, self._turns, self._emit, self._count
         )
         self.failure = answered.failure or self.failure
         if answered.message is not None:
@@ -199,10 +199,10 @@ class RlmRun:
     async def _run(self, code: str, iteration: int) -> CodeResult:
         assert self._repl is not None
         began = self._input = ReplInput(id=self.loop_context.new_id(), code=code, iteration=iteration)
-        self._put(began)
+        self._emit(began)
         turn = await self._repl.run(code)
         self._input = None
-        self._put(
+        self._emit(
             ReplOutput(
                 id=began.id,
                 stdout=turn.stdout,
@@ -221,8 +221,8 @@ class RlmRun:
         """`llm_query`."""
         prompt, context = str(arguments["prompt"]), arguments.get("context")
         context = "" if context is None else str(context)
-        options, asked = self.options, self._input
-        if asked is None:
+        options, question_input = self.options, self._input
+        if question_input is None:
             raise ToolFailure("the turn is over")
         if len(prompt) > options.prompt_budget:
             raise ToolFailure(
@@ -233,10 +233,12 @@ class RlmRun:
             if self._is_budget_spent or not await self._is_admitted():
                 raise ToolFailure("the budget is used up")
             depth = self.depth + 1
-            shown = repr(shortened(prompt, _SHOWN_PROMPT_CHARACTERS))
-            self._show("stderr", f"[llm_query] prompt={shown} context={len(context)} chars depth={depth}\n")
+            prompt_shown = repr(shortened(prompt, _SHOWN_PROMPT_CHARACTERS))
+            self._show(
+                "stderr", f"[llm_query] prompt={prompt_shown} context={len(context)} chars depth={depth}\n"
+            )
             ask = self._ask_recursively if options.max_depth > 0 else self._ask_once
-            answer = await ask(prompt, context, asked.id)
+            answer = await ask(prompt, context, question_input.id)
             self._show("stderr", f"[llm_query] done result={len(answer)} chars\n")
         return answer
 
@@ -304,7 +306,7 @@ class RlmRun:
 
     def _show(self, stream: Stream, text: str) -> None:
         if self._input is not None:
-            self._put(ReplProgress(id=self._input.id, text=text, stream=stream))
+            self._emit(ReplProgress(id=self._input.id, text=text, stream=stream))
 
     # Bookkeeping
 
@@ -322,12 +324,12 @@ class RlmRun:
 
     def _say(self, text: str, message_id: str = "") -> None:
         """A message of the user."""
-        self._put(Message(role="user", text=text, id=message_id))
+        self._emit(Message(role="user", text=text, id=message_id))
         self._turns.append(UserTurn(text))
 
     def _count(self, event: UsageDelta) -> None:
-        self._used = self._used.plus(event.usage)
-        self._put(event)
+        self._usage_so_far = self._usage_so_far.plus(event.usage)
+        self._emit(event)
 
     @property
     def _is_budget_spent(self) -> bool:
@@ -337,7 +339,7 @@ class RlmRun:
     async def _is_admitted(self) -> bool:
         """At the limits of `harness budget`."""
         gate = self.options.agent.gate
-        return gate is None or await gate.admits(self._put)
+        return gate is None or await gate.admits(self._emit)
 
     def _grace_s(self) -> float:
         return GRACE_S / (1 + self.depth)
@@ -356,21 +358,21 @@ class RlmRun:
     def _finish(self, outcome: Outcome) -> Result:
         self._calls.close()
         if self._input is not None:
-            self._put(
+            self._emit(
                 ReplOutput(id=self._input.id, error="the run was stopped", iteration=self._input.iteration)
             )
-        if left := self.inbox.close():
-            self._put(not_taken(left))
+        if messages_left := self.inbox.close():
+            self._emit(not_taken(messages_left))
         result = Result(
             success=outcome == "completed",
             outcome=outcome,
             text=self._answer if outcome == "completed" else "",
             duration_ms=max(0, self.loop_context.hub.clock() - self._started_ms),
-            total_cost_usd=self._used.cost_usd,
-            usage=self._used or None,
-            turns=self._asked,
+            total_cost_usd=self._usage_so_far.cost_usd,
+            usage=self._usage_so_far or None,
+            turns=self._asked_count,
         )
-        self._put(result)
+        self._emit(result)
         self._channel.close()
         return result
 

@@ -209,10 +209,10 @@ def _located(
     """The position of a hunk, and which of its lines count. `alike`: how many hunks have the same lines."""
     begin = place
     for anchor in hunk.anchors:
-        found = _places(lines, [anchor], place)
-        if not found:
+        places = _places(lines, [anchor], place)
+        if not places:
             raise ToolFailure(f"{path}: no line {anchor!r} (named by @@) from line {place + 1} on")
-        place = found[0] + 1
+        place = places[0] + 1
     sought = _sought(hunk)
     if not sought:
         return (place if hunk.anchors and not hunk.is_at_end else len(lines)), hunk.lines
@@ -233,10 +233,10 @@ def _located(
 def _assert_named(lines: list[str], hunk: Hunk, fitting: list[int], begin: int, path: str) -> None:
     """An @@ line must select one of several places: a change at the wrong place is worse than none."""
     if hunk.anchors:
-        named = _places(lines, [hunk.anchors[-1]], begin)
-        if len(named) == 1 or len(hunk.anchors) > 1:
+        named_places = _places(lines, [hunk.anchors[-1]], begin)
+        if len(named_places) == 1 or len(hunk.anchors) > 1:
             return  # the first match after the named line
-        fitting, what = named, f"the line {hunk.anchors[-1]!r} (named by @@)"
+        fitting, what = named_places, f"the line {hunk.anchors[-1]!r} (named by @@)"
     else:
         what = "what the hunk is about"
     numbers = ", ".join(str(place + 1) for place in fitting[:8])
@@ -249,25 +249,26 @@ def _assert_named(lines: list[str], hunk: Hunk, fitting: list[int], begin: int, 
 def _fitting(lines: list[str], sought: list[str], hunk: Hunk, place: int) -> list[int]:
     """All matching places; only the one at the end of the file, if the hunk is marked so."""
     at_end = max(place, len(lines) - len(sought))
-    found = _places(lines, sought, at_end) if hunk.is_at_end else []
-    if not found:
-        found = _places(lines, sought, place)
-    if not found and hunk.anchors:
-        found = _places(lines, sought, place - 1)  # the anchor is often also the first line
-    return found
+    places = _places(lines, sought, at_end) if hunk.is_at_end else []
+    if not places:
+        places = _places(lines, sought, place)
+    if not places and hunk.anchors:
+        places = _places(lines, sought, place - 1)  # the anchor is often also the first line
+    return places
 
 
 def _places(lines: list[str], sought: list[str], place: int) -> list[int]:
     """Where these lines occur, by the strictest comparison that finds them."""
     for look in _LOOKS:
-        seen, wanted = [look(line) for line in lines], [look(line) for line in sought]
-        found = [
+        lines_seen, lines_sought = [look(line) for line in lines], [look(line) for line in sought]
+        places_found = [
             start
             for start in range(place, len(lines) - len(sought) + 1)
-            if seen[start] == wanted[0] and seen[start : start + len(wanted)] == wanted
+            if lines_seen[start] == lines_sought[0]
+            and lines_seen[start : start + len(lines_sought)] == lines_sought
         ]
-        if found:
-            return found
+        if places_found:
+            return places_found
     return []
 
 
@@ -332,7 +333,10 @@ class ApplyPatchTool(Tool):
             for change in changes:
                 context.files.read(change.path)
         operations = draft.operations()
-        lines = [f"{_LETTERS[one.change]} {self._workspace.shown(one.path)}" for one in operations]
+        lines = [
+            f"{_LETTERS[operation.change]} {self._workspace.shown(operation.path)}"
+            for operation in operations
+        ]
         return ToolOutput(text="\n".join(["patch applied:", *lines]), operations=[*operations])
 
 
@@ -420,19 +424,19 @@ class _Draft:
         ]
 
     def operations(self) -> list[Write]:
-        found: list[Write] = []
+        writes: list[Write] = []
         for path, file in self._files.items():
             if file.text is None:
                 if file.data is not None:
-                    found.append(Write(path=path, change="move" if file.has_moved else "delete"))
+                    writes.append(Write(path=path, change="move" if file.has_moved else "delete"))
                 continue
             lines = changed_lines(file.before.text if file.before else "", file.text)
             first, last = lines or (None, None)
             change = "create" if file.data is None else "update"
-            found.append(Write(path=path, change=change, start_line=first, end_line=last))
-        return found
+            writes.append(Write(path=path, change=change, start_line=first, end_line=last))
+        return writes
 
-    def _open(self, path: str, shown: str, *, is_text: bool = True) -> _File:
+    def _open(self, path: str, shown_path: str, *, is_text: bool = True) -> _File:
         if path not in self._files:
             self._context.files.assert_current(path)
             try:
@@ -440,5 +444,5 @@ class _Draft:
             except FileNotFoundError:
                 self._files[path] = _File(None, None)
             else:
-                self._files[path] = _File(data, decode(data, shown) if is_text else TextFile(""))
+                self._files[path] = _File(data, decode(data, shown_path) if is_text else TextFile(""))
         return self._files[path]

@@ -110,50 +110,50 @@ class BashTool(Tool):
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
         """Always a command, even if it seems only to read: its effects are known only after running it."""
-        asked = taken(arguments)
-        return [Command(command=asked.command, cwd=self._place(asked))]
+        order = taken(arguments)
+        return [Command(command=order.command, cwd=self._place(order))]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         """Exactly this command line, here: one with the same beginning may do anything (`ls; rm -r ~`)."""
-        asked = taken(arguments)
+        order = taken(arguments)
         where = {name: arguments[name] for name in (WORKDIR, ENVIRONMENT) if arguments.get(name)}
-        return ToolPermission("bash", {"command": escaped(asked.command), **_escaped(where)})
+        return ToolPermission("bash", {"command": escaped(order.command), **_escaped(where)})
 
     def plain(
         self, arguments: dict[str, Any], resource: GetResource, question: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         """A call in our own words, before anybody decides about it: what will run is what is shown and allowed."""
-        asked, shell = taken(arguments), _shell_of(resource)
-        plain: dict[str, Any] = {"command": asked.command}
+        order, shell = taken(arguments), _shell_of(resource)
+        plain: dict[str, Any] = {"command": order.command}
         if question is not None:
             plain |= {name: question[name] for name in (WORKDIR, ENVIRONMENT) if name in question}
         else:
-            place = self._place(asked) if asked.workdir else shell.place()
+            place = self._place(order) if order.workdir else shell.place()
             if place and os.path.realpath(place) != self._workspace.root:
                 plain[WORKDIR] = self._workspace.shown(place)
             # What only looks needs no variables of earlier commands, and need not be asked about because of them.
-            if shell.environment and not only_looks(asked.command):
+            if shell.environment and not only_looks(order.command):
                 plain[ENVIRONMENT] = shell.environment
-        if asked.timeout != DEFAULT_TIMEOUT_S:
-            plain["timeout"] = asked.timeout
-        return {**plain, "background": True} if asked.background else plain
+        if order.timeout != DEFAULT_TIMEOUT_S:
+            plain["timeout"] = order.timeout
+        return {**plain, "background": True} if order.background else plain
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked, shell = taken(arguments), _shell_of(context.resource)
+        order, shell = taken(arguments), _shell_of(context.resource)
         if (environment := arguments.get(ENVIRONMENT)) not in (None, "", shell.environment):
             raise ToolFailure(f"what was exported before is gone: {environment}; export it again")
         env = shell.around(context.env) if environment else context.env
-        invocation = Invocation((self._shell, "-c", asked.command), env, self._place(asked))
-        if asked.background:
-            return await self._begin(asked, invocation, context)
+        invocation = Invocation((self._shell, "-c", order.command), env, self._place(order))
+        if order.background:
+            return await self._begin(order, invocation, context)
         end = ShellEnd() if self._keeps else None
         if end is not None:
-            invocation = replace(invocation, argv=(self._shell, "-c", end.script(asked.command)))
-        kept = self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"])
-        listener = _Listener(context, kept, end)
+            invocation = replace(invocation, argv=(self._shell, "-c", end.script(order.command)))
+        kept_output = self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"])
+        listener = _Listener(context, kept_output, end)
         try:
-            async with self._around(invocation) as (wanted, refused):
-                ending = await run_command(wanted, listener.take, asked.timeout)
+            async with self._around(invocation) as (invocation_around, refused):
+                ending = await run_command(invocation_around, listener.take, order.timeout)
             listener.refused = refused
         finally:
             listener.close()
@@ -163,24 +163,24 @@ class BashTool(Tool):
             if end is not None
             else ""
         )
-        return self._output(asked, ending, listener, notice)
+        return self._output(order, ending, listener, notice)
 
-    def _meaning(self, asked: BashArguments) -> list[Operation]:
+    def _meaning(self, order: BashArguments) -> list[Operation]:
         """What it did, seen from the workspace: `ls` in another folder lists that one."""
-        cwd = self._place(asked)
+        cwd = self._place(order)
         is_elsewhere = os.path.realpath(cwd) != self._workspace.root
         operations: list[Operation] = []
-        for one in operations_of(asked.command, cwd):
-            if isinstance(one, Command):
-                operations.append(replace(one, cwd=cwd))
-            elif isinstance(one, List | Search) and not one.path and is_elsewhere:
-                operations.append(replace(one, path=cwd))
+        for operation in operations_of(order.command, cwd):
+            if isinstance(operation, Command):
+                operations.append(replace(operation, cwd=cwd))
+            elif isinstance(operation, List | Search) and not operation.path and is_elsewhere:
+                operations.append(replace(operation, path=cwd))
             else:
-                operations.append(one)
+                operations.append(operation)
         return operations
 
-    def _place(self, asked: BashArguments) -> str:
-        return self._workspace.named(asked.workdir)
+    def _place(self, order: BashArguments) -> str:
+        return self._workspace.named(order.workdir)
 
     def _keep(self, shell: KeptShell, end: ShellEnd, env: Mapping[str, str] | None, began_in: str) -> str:
         """Keep what the shell has told; returns what the model has to know of it.
@@ -188,21 +188,19 @@ class BashTool(Tool):
         A folder that was only said for one call is left with it, and one outside of the workspace always. `env`: what it
         was given; None: not what earlier ones have exported, which stays as it is.
         """
-        if (told := end.state()) is None:
+        if (shell_state := end.state()) is None:
             return ""
-        has_moved = told.cwd != os.path.realpath(began_in)
-        is_inside = self._workspace.holds(told.cwd)
-        cwd = told.cwd if is_inside else ""
+        has_moved = shell_state.cwd != os.path.realpath(began_in)
+        is_inside = self._workspace.holds(shell_state.cwd)
+        cwd = shell_state.cwd if is_inside else ""
         shell.cwd = cwd if has_moved else shell.cwd
         if env is not None:
-            shell.keep(told.env, env)
+            shell.keep(shell_state.env, env)
         if not has_moved:
             return ""
         if not is_inside:
-            return (
-                f"[{told.cwd} is outside of the workspace: the next command begins in {self._workspace.root}]"
-            )
-        return f"[the next command begins in {told.cwd}]"
+            return f"[{shell_state.cwd} is outside of the workspace: the next command begins in {self._workspace.root}]"
+        return f"[the next command begins in {shell_state.cwd}]"
 
     def _around(self, invocation: Invocation) -> Around:
         if self._sandbox is None:
@@ -216,10 +214,10 @@ class BashTool(Tool):
             return None
         return hiding_wall(self._hidden, invocation.argv, invocation.cwd, invocation.env, wall)
 
-    async def _begin(self, asked: BashArguments, invocation: Invocation, context: ToolContext) -> ToolOutput:
+    async def _begin(self, order: BashArguments, invocation: Invocation, context: ToolContext) -> ToolOutput:
         """Start it in the background, and wait a moment: commands that fail often fail at once."""
         output = self._outputs.new(context.call_id or "bash", SHOWN_BYTES["stdout"])
-        command = context.resource(BackgroundCommands).start(self._around(invocation), output, asked.command)
+        command = context.resource(BackgroundCommands).start(self._around(invocation), output, order.command)
         try:
             await command.wait_for_news(FIRST_WORDS_S)
             await command.wait_for_end(EARLY_END_S)
@@ -236,11 +234,11 @@ class BashTool(Tool):
             text="\n".join(part.removesuffix("\n") for part in parts),
             success=not exit_code and not command.refused,
             exit_code=exit_code,
-            operations=self._meaning(asked),
+            operations=self._meaning(order),
         )
 
     def _output(
-        self, asked: BashArguments, ending: CommandEnd, listener: _Listener, place: str
+        self, order: BashArguments, ending: CommandEnd, listener: _Listener, place: str
     ) -> ToolOutput:
         signal = ending.exit.signal
         exit_code = ending.exit.code if signal is None else 128 + signal
@@ -249,7 +247,7 @@ class BashTool(Tool):
         parts = [f"{name}:\n{text}" for name in SHOWN_BYTES if (text := as_seen(listener.shown[name].text()))]
         parts += [notice] if (notice := listener.kept.notice()) else []
         if ending.is_timeout:
-            parts.append(f"timeout: it was ended after {asked.timeout:g} s, with everything it had started")
+            parts.append(f"timeout: it was ended after {order.timeout:g} s, with everything it had started")
         elif ending.exit.survivors:
             parts.append(f"[{ending.exit.survivors} processes were still running, and were ended]")
         parts += [f"error: {text}" for text in listener.refused]
@@ -258,7 +256,7 @@ class BashTool(Tool):
             text="\n".join(part.removesuffix("\n") for part in [*parts, f"exit code: {exit_code}"]),
             success=exit_code == 0 and not listener.refused,
             exit_code=exit_code,
-            operations=self._meaning(asked),
+            operations=self._meaning(order),
         )
 
 
@@ -277,8 +275,8 @@ def _escaped(params: Mapping[str, Any]) -> dict[str, str]:
 class _Listener:
     """Receives the output of a command, in the command's thread: streams it and stores it."""
 
-    def __init__(self, context: ToolContext, kept: KeptOutput, end: ShellEnd | None) -> None:
-        self.kept = kept
+    def __init__(self, context: ToolContext, kept_output: KeptOutput, end: ShellEnd | None) -> None:
+        self.kept = kept_output
         self._end = end
         self.shown = {name: HeadAndTail(most_bytes) for name, most_bytes in SHOWN_BYTES.items()}
         self._context = context

@@ -46,11 +46,11 @@ class BashArguments(Arguments, frozen=True, kw_only=True):
 
 def taken(arguments: dict[str, Any]) -> BashArguments:
     """Models write milliseconds, a command as a list of words, and `&` for the background. Raises ToolFailure."""
-    asked = take(BashArguments, _with_a_timeout(_with_a_line(arguments)), "bash")
-    line = _AT_THE_END.sub("", asked.command).rstrip()
-    if line and line != asked.command.rstrip():
-        return replace(asked, command=line, background=True)
-    return asked
+    order = take(BashArguments, _with_a_timeout(_with_a_line(arguments)), "bash")
+    line = _AT_THE_END.sub("", order.command).rstrip()
+    if line and line != order.command.rstrip():
+        return replace(order, command=line, background=True)
+    return order
 
 
 def _with_a_line(arguments: dict[str, Any]) -> dict[str, Any]:

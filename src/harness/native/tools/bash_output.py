@@ -33,14 +33,14 @@ Around: TypeAlias = AbstractAsyncContextManager[tuple[Invocation, list[str]]]
 class BackgroundCommand:
     """Created in a running event loop, and used only in its thread."""
 
-    def __init__(self, id: str, around: Around, kept: KeptOutput, command: str) -> None:
+    def __init__(self, id: str, around: Around, kept_output: KeptOutput, command: str) -> None:
         self.id = id
         self.command = command
         self.exit: ChildExit | None = None
         self.refused: list[str] = []
-        self._kept = kept
+        self._kept_output = kept_output
         self._news = asyncio.Event()
-        self._shown = _nothing()
+        self._shown_output = _nothing()
         self._child: AsyncProcess | None = None
         self._task = asyncio.create_task(self._work(around))
         self._task.add_done_callback(self._end)
@@ -53,12 +53,12 @@ class BackgroundCommand:
         """The output since the last call. Raises ToolFailure when the command could not be started."""
         if not self.is_running:
             self._raise_failure()
-        shown, self._shown = self._shown, _nothing()
+        news_output, self._shown_output = self._shown_output, _nothing()
         if self.is_running:
             self._news.clear()
-        parts = [f"{name}:\n{text}" for name in SHOWN_BYTES if (text := as_seen(shown[name].text()))]
-        has_gap = any(output.has_gap for output in shown.values())
-        return [*parts, self._kept.notice()] if has_gap and self._kept.path else parts
+        parts = [f"{name}:\n{text}" for name in SHOWN_BYTES if (text := as_seen(news_output[name].text()))]
+        has_gap = any(output.has_gap for output in news_output.values())
+        return [*parts, self._kept_output.notice()] if has_gap and self._kept_output.path else parts
 
     async def wait_for_news(self, timeout_s: float) -> None:
         """Wait until there is new output, or the command has ended."""
@@ -83,8 +83,8 @@ class BackgroundCommand:
             self._child.kill()
 
     async def _work(self, around: Around) -> None:
-        async with around as (wanted, refused):
-            child = self._child = await AsyncProcess.start(wanted, self._take)
+        async with around as (invocation_around, refused):
+            child = self._child = await AsyncProcess.start(invocation_around, self._take)
             try:
                 self.exit = await asyncio.shield(child.ended)
             finally:
@@ -93,13 +93,13 @@ class BackgroundCommand:
 
     def _take(self, chunks: Sequence[OutputChunk]) -> None:
         for stream, data in chunks:
-            self._shown[stream].feed(data)
-            self._kept.feed(data)
+            self._shown_output[stream].feed(data)
+            self._kept_output.feed(data)
         self._news.set()
 
     def _end(self, task: asyncio.Task[None]) -> None:
         _ = task.cancelled() or task.exception()  # mark it as retrieved; `news` raises it
-        self._kept.close()
+        self._kept_output.close()
         self._news.set()
 
     def _raise_failure(self) -> None:
@@ -115,10 +115,10 @@ class BackgroundCommands:
 
     def __init__(self) -> None:
         self._commands: dict[str, BackgroundCommand] = {}
-        self._started = 0
+        self._started_count = 0
         self._is_closed = False
 
-    def start(self, around: Around, kept: KeptOutput, line: str) -> BackgroundCommand:
+    def start(self, around: Around, kept_output: KeptOutput, line: str) -> BackgroundCommand:
         """Raises ToolFailure when there are too many."""
         if self._is_closed:
             raise ToolFailure("the run has ended")
@@ -128,8 +128,8 @@ class BackgroundCommands:
                 f"{len(running)} commands run in the background, and no more may: stop one of "
                 f"{', '.join(running)} first, with bash_output and stop"
             )
-        self._started += 1
-        command = BackgroundCommand(f"b{self._started}", around, kept, line)
+        self._started_count += 1
+        command = BackgroundCommand(f"b{self._started_count}", around, kept_output, line)
         self._commands[command.id] = command
         self._forget()
         return command
@@ -137,19 +137,23 @@ class BackgroundCommands:
     def get(self, id: str) -> BackgroundCommand:
         """Raises ToolFailure when there is none."""
         if (command := self._commands.get(id)) is None:
-            known = ", ".join(self._commands) or "none"
-            raise ToolFailure(f"there is no background command {id} (there are: {known})")
+            known_ids = ", ".join(self._commands) or "none"
+            raise ToolFailure(f"there is no background command {id} (there are: {known_ids})")
         return command
 
     def listed(self) -> str:
         """One line for each."""
-        lines = [f"{_state(one, is_stopped=False)}: {one.command}" for one in self._commands.values()]
+        lines = [
+            f"{_state(command, is_stopped=False)}: {command.command}" for command in self._commands.values()
+        ]
         return "\n".join(lines) or "there are no background commands"
 
     @property
     def running(self) -> list[str]:
         """Id and command line of each that goes on."""
-        return [f"{one.id} {one.command}" for one in self._commands.values() if one.is_running]
+        return [
+            f"{command.id} {command.command}" for command in self._commands.values() if command.is_running
+        ]
 
     def kill(self) -> None:
         self._is_closed = True
@@ -162,8 +166,8 @@ class BackgroundCommands:
             await command.wait_for_end()
 
     def _forget(self) -> None:
-        ended = [command.id for command in self._commands.values() if not command.is_running]
-        for id in ended[: max(0, len(ended) - MOST_REMEMBERED)]:
+        ended_ids = [command.id for command in self._commands.values() if not command.is_running]
+        for id in ended_ids[: max(0, len(ended_ids) - MOST_REMEMBERED)]:
             del self._commands[id]
 
 
@@ -204,28 +208,28 @@ class BashOutputTool(Tool):
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
         """Only reads: what the command may do was decided at its start, and stopping it only ends that."""
-        asked = take(BashOutputArguments, arguments, "bash_output")
-        return [List(path=f"background command {asked.id}")]
+        order = take(BashOutputArguments, arguments, "bash_output")
+        return [List(path=f"background command {order.id}")]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         del arguments
         return ToolPermission("bash_output")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = take(BashOutputArguments, arguments, "bash_output")
+        order = take(BashOutputArguments, arguments, "bash_output")
         commands: BackgroundCommands = context.resource(BackgroundCommands)
         agents: BackgroundAgents = context.resource(BackgroundAgents)
-        if not asked.id:
+        if not order.id:
             return ToolOutput(text="\n".join([commands.listed(), *agents.lines]), operations=[])
-        if (agent := agents.get(asked.id)) is not None:
-            return ToolOutput(text=await agent.look(asked.wait, is_to_stop=asked.stop), operations=[])
-        command = commands.get(asked.id)
-        is_stopped = asked.stop and command.is_running
+        if (agent := agents.get(order.id)) is not None:
+            return ToolOutput(text=await agent.look(order.wait, is_to_stop=order.stop), operations=[])
+        command = commands.get(order.id)
+        is_stopped = order.stop and command.is_running
         if is_stopped:
             command.stop()
             await command.wait_for_end()
-        elif asked.wait:
-            await command.wait_for_news(asked.wait)
+        elif order.wait:
+            await command.wait_for_news(order.wait)
         parts = command.news()
         parts += [f"error: {text}" for text in command.refused]
         parts.append(_state(command, is_stopped=is_stopped))

@@ -73,7 +73,7 @@ class EditArguments(Arguments, frozen=True, kw_only=True):
         if not self.edits:
             own = {"oldString": self.old_string, "newString": self.new_string, "replaceAll": self.replace_all}
             return [take(EditPassage, own, "edit")]
-        return [take(EditPassage, one, "edit") for one in self.edits]
+        return [take(EditPassage, passage, "edit") for passage in self.edits]
 
 
 class EditTool(Tool):
@@ -88,69 +88,69 @@ class EditTool(Tool):
         return [Write(path=path, change="update")]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        asked = take(EditArguments, arguments, "edit")
-        return ToolPermission("edit", {"filePath": escaped(asked.file_path)})
+        order = take(EditArguments, arguments, "edit")
+        return ToolPermission("edit", {"filePath": escaped(order.file_path)})
 
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
-        asked = take(EditArguments, arguments, "edit")
-        path = self._workspace.writable(asked.file_path)
+        order = take(EditArguments, arguments, "edit")
+        path = self._workspace.writable(order.file_path)
         context.files.assert_current(path)
-        with as_tool_failure(asked.file_path):
-            before = file_of(read_all(path, MOST_EDITABLE_BYTES), path, asked.file_path)
-            after, _count = _replaced_all(before.text, asked)
+        with as_tool_failure(order.file_path):
+            before = file_of(read_all(path, MOST_EDITABLE_BYTES), path, order.file_path)
+            after, _count = _replaced_all(before.text, order)
         return [FileChange(path=path, before=before.text, after=after)]
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = take(EditArguments, arguments, "edit")
-        path = self._workspace.writable(asked.file_path)
+        order = take(EditArguments, arguments, "edit")
+        path = self._workspace.writable(order.file_path)
         async with context.files.lock(path):
             context.files.assert_current(path)
-            with as_tool_failure(asked.file_path):
+            with as_tool_failure(order.file_path):
                 data = read_all(path, MOST_EDITABLE_BYTES)
-                before = file_of(data, path, asked.file_path)
-                after, count = _replaced_all(before.text, asked)
+                before = file_of(data, path, order.file_path)
+                after, count = _replaced_all(before.text, order)
                 apply([Change(path, data, before.encode(after))])
             context.files.read(path)
         first, last = changed_lines(before.text, after) or (None, None)
-        done = Write(path=path, change="update", start_line=first, end_line=last)
+        change = Write(path=path, change="update", start_line=first, end_line=last)
         places = "1 place" if count == 1 else f"{count} places"
-        head = f"{asked.file_path} changed in {places}, lines {first}-{last}:"
-        return ToolOutput(text="\n".join([head, *shown_change(before.text, after)]), operations=[done])
+        head = f"{order.file_path} changed in {places}, lines {first}-{last}:"
+        return ToolOutput(text="\n".join([head, *shown_change(before.text, after)]), operations=[change])
 
 
-def _replaced_all(text: str, asked: EditArguments) -> tuple[str, int]:
+def _replaced_all(text: str, order: EditArguments) -> tuple[str, int]:
     total = 0
-    for one in asked.replacements():
-        text, count = _replaced(text, one, asked.file_path)
+    for passage in order.replacements():
+        text, count = _replaced(text, passage, order.file_path)
         total += count
     return text, total
 
 
-def _replaced(text: str, asked: EditPassage, shown: str) -> tuple[str, int]:
-    old, new = asked.old_string.replace("\r\n", "\n"), asked.new_string.replace("\r\n", "\n")
+def _replaced(text: str, order: EditPassage, shown_path: str) -> tuple[str, int]:
+    old, new = order.old_string.replace("\r\n", "\n"), order.new_string.replace("\r\n", "\n")
     is_mixed = "\r\n" in text  # mixed line ends, which `read` does not show
-    if is_mixed and asked.old_string in text:
-        old, new, is_mixed = asked.old_string, asked.new_string, False
+    if is_mixed and order.old_string in text:
+        old, new, is_mixed = order.old_string, order.new_string, False
     if old == new:
         raise ToolFailure("oldString and newString are the same: nothing to change")
     sought = re.compile("\r?\n".join(map(re.escape, old.split("\n"))) if is_mixed else re.escape(old))
     count = sum(1 for _ in sought.finditer(text))
     if not count:
-        raise ToolFailure(f"oldString does not occur in {shown}{_hint(text, old)}")
-    if count > 1 and not asked.replace_all:
+        raise ToolFailure(f"oldString does not occur in {shown_path}{_hint(text, old)}")
+    if count > 1 and not order.replace_all:
         raise ToolFailure(
-            f"oldString occurs {count} times in {shown}, at the lines {_lines_of(text, sought)}: give more of the lines "
+            f"oldString occurs {count} times in {shown_path}, at the lines {_lines_of(text, sought)}: give more of the lines "
             "around it, or replaceAll"
         )
 
-    def replacement(found: re.Match[str]) -> str:
-        return new.replace("\n", "\r\n") if is_mixed and "\r\n" in found[0] else new
+    def replacement(match: re.Match[str]) -> str:
+        return new.replace("\n", "\r\n") if is_mixed and "\r\n" in match[0] else new
 
     return sought.sub(replacement, text), count
 
 
 def _lines_of(text: str, sought: re.Pattern[str]) -> str:
-    starts = (found.start() for found in islice(sought.finditer(text), 8))
+    starts = (match.start() for match in islice(sought.finditer(text), 8))
     return ", ".join(str(text.count("\n", 0, start) + 1) for start in starts)
 
 
@@ -159,7 +159,7 @@ def _hint(text: str, old: str) -> str:
     parts = old.split()
     if not parts or len(parts) > 400:
         return ""
-    found = re.search(r"\s+".join(map(re.escape, parts)), text)
-    if found is None:
+    match = re.search(r"\s+".join(map(re.escape, parts)), text)
+    if match is None:
         return nearest_passage(text, old)
-    return f"; line {text.count(chr(10), 0, found.start()) + 1} differs only in its blanks"
+    return f"; line {text.count(chr(10), 0, match.start()) + 1} differs only in its blanks"

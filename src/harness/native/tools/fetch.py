@@ -143,42 +143,45 @@ class FetchTool(Tool):
         return ToolPermission("fetch", {"url": f"{escaped(f'{parts.scheme}://{parts.netloc}')}/**"})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = take(FetchArguments, arguments, "fetch")
+        order = take(FetchArguments, arguments, "fetch")
         try:
             import httpx
         except ImportError:
             raise ToolFailure(f"fetch needs the extra `models`: {how_to_install('models')}") from None
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                page = await _get(httpx, asked.url)
+                page = await _get(httpx, order.url)
         except TimeoutError:
-            raise ToolFailure(f"{asked.url}: no answer within {TIMEOUT_S:g} s") from None
+            raise ToolFailure(f"{order.url}: no answer within {TIMEOUT_S:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            raise ToolFailure(f"{asked.url}: {error or type(error).__name__}") from None
-        return self._shown(page, asked, context)
+            raise ToolFailure(f"{order.url}: {error or type(error).__name__}") from None
+        return self._shown(page, order, context)
 
-    def _shown(self, page: _Page, asked: FetchArguments, context: ToolContext) -> ToolOutput:
+    def _shown(self, page: _Page, order: FetchArguments, context: ToolContext) -> ToolOutput:
         head = (
             f"{page.url}: status {page.status}, {page.media_type or 'unknown type'}, {len(page.data)} bytes"
         )
         success = page.status < 400
-        done: list[Operation] = [Fetch(url=page.url)]
+        operations: list[Operation] = [Fetch(url=page.url)]
         if page.media_type in _IMAGES and not page.is_cut:
             attachment = Attachment(page.media_type, b64encode(page.data).decode())
-            return ToolOutput(text=head, attachments=(attachment,), success=success, operations=done)
+            return ToolOutput(text=head, attachments=(attachment,), success=success, operations=operations)
         if not _is_text(page):
-            return ToolOutput(text=f"{head}: not a text", success=success, operations=done)
+            return ToolOutput(text=f"{head}: not a text", success=success, operations=operations)
         text = _decoded(page)
-        if page.media_type in ("text/html", "application/xhtml+xml") and not asked.raw:
+        if page.media_type in ("text/html", "application/xhtml+xml") and not order.raw:
             text = text_of_page(text, page.url)
-        shown, stored = HeadAndTail(SHOWN_BYTES), self._outputs.new(context.call_id or "fetch", SHOWN_BYTES)
+        output, kept_output = (
+            HeadAndTail(SHOWN_BYTES),
+            self._outputs.new(context.call_id or "fetch", SHOWN_BYTES),
+        )
         data = text.encode("utf-8", "replace")
-        shown.feed(data)
-        stored.feed(data)
-        stored.close()
-        notes = [stored.notice(), "[cut at 5 MB]" if page.is_cut else ""]
-        parts = [head, shown.text(), *(note for note in notes if note)]
-        return ToolOutput(text="\n\n".join(parts), success=success, operations=done)
+        output.feed(data)
+        kept_output.feed(data)
+        kept_output.close()
+        notes = [kept_output.notice(), "[cut at 5 MB]" if page.is_cut else ""]
+        parts = [head, output.text(), *(note for note in notes if note)]
+        return ToolOutput(text="\n\n".join(parts), success=success, operations=operations)
 
 
 async def _get(library: Any, url: str) -> _Page:
@@ -208,8 +211,8 @@ async def _require_allowed(url: str) -> None:
         raise ToolFailure("an address with a name or password in it is not fetched")
     from ipaddress import ip_address
 
-    found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 80)
-    for *_, address in found:
+    addresses = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 80)
+    for *_, address in addresses:
         # The metadata address of clouds, which returns the machine's credentials without authentication.
         if ip_address(str(address[0]).partition("%")[0]).is_link_local:
             raise ToolFailure(f"{parts.hostname} is a link-local address: not fetched")

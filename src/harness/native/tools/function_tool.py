@@ -82,14 +82,14 @@ class FunctionTool(Tool):
             checked = msgspec.convert(arguments, self._arguments, strict=False)
         except msgspec.ValidationError as error:
             raise ToolFailure(f"invalid arguments for {self.spec.name}: {error}{self._expected()}") from None
-        given = {field: getattr(checked, field) for field in self._arguments.__struct_fields__}
+        values = {field: getattr(checked, field) for field in self._arguments.__struct_fields__}
         if self._context_name:
-            given[self._context_name] = context
+            values[self._context_name] = context
         if self._is_async:
-            return output_of(await self.function(**given))
+            return output_of(await self.function(**values))
         if self.is_quick:
-            return output_of(self.function(**given))
-        return output_of(await _in_thread(lambda: self.function(**given)))
+            return output_of(self.function(**values))
+        return output_of(await _in_thread(lambda: self.function(**values)))
 
     def _expected(self) -> str:
         schema = self.spec.schema

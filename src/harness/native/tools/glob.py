@@ -41,33 +41,33 @@ class GlobTool(Tool):
         self._workspace = workspace
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        asked = take(GlobArguments, arguments, "glob")
-        return [Search(query=asked.pattern, path=self._workspace.named(asked.path))]
+        order = take(GlobArguments, arguments, "glob")
+        return [Search(query=order.pattern, path=self._workspace.named(order.path))]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         del arguments
         return ToolPermission("glob")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = take(GlobArguments, arguments, "glob")
-        start = self._workspace.place_to_search(asked.path, is_folder=True)
+        order = take(GlobArguments, arguments, "glob")
+        start = self._workspace.place_to_search(order.path, is_folder=True)
         try:
-            return await asyncio.to_thread(self._find, asked, start, context)
+            return await asyncio.to_thread(self._find, order, start, context)
         except asyncio.CancelledError:
             context.cancelled = True  # the thread cannot be interrupted, but checks this
             raise
 
-    def _find(self, asked: GlobArguments, start: str, context: ToolContext) -> ToolOutput:
-        glob = Glob(asked.pattern)
-        found: list[str] = []
+    def _find(self, order: GlobArguments, start: str, context: ToolContext) -> ToolOutput:
+        glob = Glob(order.pattern)
+        paths: list[str] = []
         more = ""
         for visited, entry in enumerate(walk(start, self._workspace.root)):
             if context.cancelled or visited >= MOST_VISITED:
                 more = f"[stopped after {visited} files]"
                 break
             if glob.matches(entry.relative):
-                if len(found) == asked.limit:
+                if len(paths) == order.limit:
                     more = "[there are more: narrow the pattern, or raise limit]"
                     break
-                found.append(self._workspace.shown(entry.path).encode("utf-8", "replace").decode())
-        return ToolOutput(text="\n".join([*found, more] if more else found) or "nothing was found")
+                paths.append(self._workspace.shown(entry.path).encode("utf-8", "replace").decode())
+        return ToolOutput(text="\n".join([*paths, more] if more else paths) or "nothing was found")

@@ -84,42 +84,42 @@ class GrepTool(Tool):
         self._program = program
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        asked = _taken(arguments)
-        return [Search(query=asked.pattern, path=self._workspace.named(asked.path))]
+        order = _taken(arguments)
+        return [Search(query=order.pattern, path=self._workspace.named(order.path))]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         del arguments
         return ToolPermission("grep")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = _taken(arguments)
-        start = self._workspace.place_to_search(asked.path)
+        order = _taken(arguments)
+        start = self._workspace.place_to_search(order.path)
         try:
-            expression = translated(asked.pattern, ignore_case=asked.ignore_case)
+            expression = translated(order.pattern, ignore_case=order.ignore_case)
         except NotUnderstood as error:
             raise ToolFailure(f"the search failed: in the pattern, {error}") from None
-        listing = _Listing(start, self._workspace.root, asked.include, context)
+        listing = _Listing(start, self._workspace.root, order.include, context)
         try:
             await asyncio.to_thread(listing.fill)
         except asyncio.CancelledError:
             context.cancelled = True  # the thread cannot be interrupted, but checks this
             raise
         paths = await self._narrowed(listing.paths, expression, context)
-        found = _Matches(self._workspace, asked.limit)
-        query = {"expression": expression.python, "context": asked.context, "files_only": asked.files_only}
+        matches = _Matches(self._workspace, order.limit)
+        query = {"expression": expression.python, "context": order.context, "files_only": order.files_only}
         argv = (sys.executable, "-I", "-S", _PROGRAM, json.dumps(query))
-        ending = await run_command(_reading(argv, paths, context), found.take, TIMEOUT_S)
-        found.finish()
+        ending = await run_command(_reading(argv, paths, context), matches.take, TIMEOUT_S)
+        matches.finish()
         notes = []
         if ending.exit.code and not (ending.is_enough or ending.is_timeout):
-            notes.append(f"[the search broke off: {found.trouble()}]")
-            if not found.lines:
-                raise ToolFailure(f"the search failed: {found.trouble()}")
+            notes.append(f"[the search broke off: {matches.trouble()}]")
+            if not matches.lines:
+                raise ToolFailure(f"the search failed: {matches.trouble()}")
         if ending.is_enough:
             notes.append("[there is more: narrow the search, or raise limit]")
         if ending.is_timeout or listing.is_cut:
             notes.append(f"[stopped after {TIMEOUT_S:g} s: not everything was searched]")
-        return ToolOutput(text="\n".join([*found.lines, *notes]) or "nothing was found")
+        return ToolOutput(text="\n".join([*matches.lines, *notes]) or "nothing was found")
 
     async def _narrowed(
         self, paths: Sequence[str], expression: Expression, context: ToolContext
@@ -141,8 +141,8 @@ class GrepTool(Tool):
         ending = await run_command(_reading(argv, paths, context), collect, TIMEOUT_S)
         if output["stderr"] or ending.is_timeout or ending.exit.code not in _EXPECTED:
             return paths
-        named = set(os.fsdecode(bytes(output["stdout"])).split("\0"))
-        return [path for path in paths if path in named]
+        named_files = set(os.fsdecode(bytes(output["stdout"])).split("\0"))
+        return [path for path in paths if path in named_files]
 
 
 def _taken(arguments: dict[str, Any]) -> GrepArguments:
@@ -190,8 +190,14 @@ def _on_path(program: str, context: ToolContext, root: str) -> str:
     """The first of that name; none where it lies in the workspace (`node_modules/.bin`): to search is not to run it."""
     folders = context.env.get("PATH", "").split(os.pathsep)
     candidates = (os.path.join(folder, program) for folder in folders if os.path.isabs(folder))
-    found = next((path for path in candidates if os.access(path, os.X_OK) and os.path.isfile(path)), "")
-    return "" if any(is_below(place, root) for place in (found, os.path.realpath(found))) else found
+    program_path = next(
+        (path for path in candidates if os.access(path, os.X_OK) and os.path.isfile(path)), ""
+    )
+    return (
+        ""
+        if any(is_below(place, root) for place in (program_path, os.path.realpath(program_path)))
+        else program_path
+    )
 
 
 class _Matches:

@@ -80,14 +80,14 @@ def translated(pattern: str, *, ignore_case: bool = False) -> Expression:
     reader = _Reader(pattern)
     reader.read()
     begin = "(?i)" if ignore_case or reader.ignores_case else ""
-    written = Expression(begin + "".join(reader.python), begin + "".join(reader.ripgrep))
+    expression = Expression(begin + "".join(reader.python), begin + "".join(reader.ripgrep))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            re.compile(written.python)
+            re.compile(expression.python)
     except (re.error, OverflowError, RecursionError) as error:
         raise NotUnderstood(getattr(error, "msg", "") or str(error)) from None
-    return written
+    return expression
 
 
 class _Reader:
@@ -99,9 +99,9 @@ class _Reader:
         self._place = 0
 
     def read(self) -> None:
-        if found := re.match(r"\(\?([ims]+)\)", self._pattern):
-            self.ignores_case = "i" in found[1]
-            self._place = found.end()
+        if match := re.match(r"\(\?([ims]+)\)", self._pattern):
+            self.ignores_case = "i" in match[1]
+            self._place = match.end()
         while self._place < len(self._pattern):
             self._one()
 
@@ -126,8 +126,8 @@ class _Reader:
         self.ripgrep.append(ripgrep)
 
     def _character(self, code: int) -> None:
-        written = _written(_checked(code))
-        self._write(written, written)
+        character_written = _written(_checked(code))
+        self._write(character_written, character_written)
 
     def _escaped(self) -> None:
         kind = self._pattern[self._place : self._place + 1]
@@ -136,19 +136,19 @@ class _Reader:
             self._write(f"\\{kind}", f"\\{kind}")
         elif kind and kind.lower() in _KINDS:
             self._place += 1
-            found = _KINDS[kind.lower()]
+            kind_found = _KINDS[kind.lower()]
             if kind.islower():
-                self._write(f"[{found.python}]", f"[{found.ripgrep}]")
+                self._write(f"[{kind_found.python}]", f"[{kind_found.ripgrep}]")
             else:
-                self._write(f"[^{found.python}{_NEVER}]", f"[^{found.ripgrep}]")
+                self._write(f"[^{kind_found.python}{_NEVER}]", f"[^{kind_found.ripgrep}]")
         else:
             self._character(self._code())
 
     def _code(self) -> int:
         """The character that an escape names."""
-        if found := _CODE.match(self._pattern, self._place):
-            self._place = found.end()
-            return int(next(digits for digits in found.groups() if digits), 16)
+        if match := _CODE.match(self._pattern, self._place):
+            self._place = match.end()
+            return int(next(digits for digits in match.groups() if digits), 16)
         name = self._pattern[self._place : self._place + 1]
         self._place += 1
         if not name:
@@ -168,15 +168,15 @@ class _Reader:
         return ord(name)
 
     def _group(self) -> None:
-        if found := _GROUP.match(self._pattern, self._place):
-            self._place = found.end()
+        if match := _GROUP.match(self._pattern, self._place):
+            self._place = match.end()
             self._write("(?:", "(?:")
             return
-        if found := _FLAGS.match(self._pattern, self._place):
-            if found[3] == ")":
-                raise NotUnderstood(f"({found[0]} belongs at the beginning")
-            self._place = found.end()
-            sign = "i" if "i" in found[1] else "-i" if "i" in (found[2] or "") else ""
+        if match := _FLAGS.match(self._pattern, self._place):
+            if match[3] == ")":
+                raise NotUnderstood(f"({match[0]} belongs at the beginning")
+            self._place = match.end()
+            sign = "i" if "i" in match[1] else "-i" if "i" in (match[2] or "") else ""
             self._write(f"(?{sign}:", f"(?{sign}:")
             return
         for refused, why in _REFUSED:
@@ -189,21 +189,21 @@ class _Reader:
         self._write("(?:", "(?:")
 
     def _repetition(self, character: str) -> None:
-        written = character
+        expression = character
         if character == "{":
-            found = _COUNT.match(self._pattern, self._place - 1)
-            if found is None:
+            match = _COUNT.match(self._pattern, self._place - 1)
+            if match is None:
                 self._character(ord("{"))
                 return
-            self._place = found.end()
-            written = _count(found)
+            self._place = match.end()
+            expression = _count(match)
         following = self._pattern[self._place : self._place + 1]
         if following == "+":
-            raise NotUnderstood(f"{written}+: repetitions that give nothing back are not understood")
+            raise NotUnderstood(f"{expression}+: repetitions that give nothing back are not understood")
         if following == "?":
             self._place += 1
-            written += "?"
-        self._write(written, written)
+            expression += "?"
+        self._write(expression, expression)
 
     def _class(self) -> None:
         start = self._place - 1
@@ -240,8 +240,8 @@ class _Reader:
 
     def _class_character(self, kinds: list[str]) -> int | None:
         """None when it was one of `_KINDS`, which is then in the list."""
-        if found := _NAMED.match(self._pattern, self._place):
-            raise NotUnderstood(f"{found[0]} is not understood: write the characters, such as [a-zA-Z]")
+        if match := _NAMED.match(self._pattern, self._place):
+            raise NotUnderstood(f"{match[0]} is not understood: write the characters, such as [a-zA-Z]")
         character = self._pattern[self._place]
         self._place += 1
         if character != "\\":
@@ -265,17 +265,17 @@ def _checked(code: int) -> int:
     return code
 
 
-def _count(found: re.Match[str]) -> str:
-    least = int(found[1] or 0)
-    most = found[4] or (found[3] if found[2] else found[1])
+def _count(match: re.Match[str]) -> str:
+    least = int(match[1] or 0)
+    most = match[4] or (match[3] if match[2] else match[1])
     for number in (least, int(most or 0)):
         if number > MOST_REPETITIONS:
-            raise NotUnderstood(f"{found[0]}: at most {MOST_REPETITIONS} repetitions can be counted")
+            raise NotUnderstood(f"{match[0]}: at most {MOST_REPETITIONS} repetitions can be counted")
     return f"{{{least},{int(most) if most else ''}}}"
 
 
 def _written_class(ranges: list[_Range], kinds: list[str], *, is_negated: bool) -> tuple[str, str]:
-    valid = [part for one in ranges for part in _valid(one)]
+    valid = [part for written_range in ranges for part in _valid(written_range)]
     python = ripgrep = "".join(f"{_written(low)}-{_written(high)}" for low, high in valid)
     for name in kinds:
         if name.islower():
@@ -296,9 +296,9 @@ def _written_class(ranges: list[_Range], kinds: list[str], *, is_negated: bool) 
     return f"(?:{either})", f"[{ripgrep}]"
 
 
-def _valid(one: _Range) -> list[_Range]:
+def _valid(written_range: _Range) -> list[_Range]:
     """The range without line ends and without code points that are not characters."""
-    low, high = one
+    low, high = written_range
     if high > _LAST_CHARACTER:
         raise NotUnderstood(f"{high:x} is the number of no character")
     parts = [(max(low, first), min(high, last)) for first, last in _CHARACTERS]

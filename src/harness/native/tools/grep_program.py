@@ -26,10 +26,10 @@ def search(query: dict[str, Any], paths: Iterable[str]) -> Iterator[str]:
         text = _text(path)
         hits = dict.fromkeys(_hits(expression, text))
         lines = _lines(text) if hits else []
-        named = path.replace("\n", "\\n")
+        name_shown = path.replace("\n", "\\n")
         if query["files_only"]:
             if hits:
-                yield f"{named}\0"
+                yield f"{name_shown}\0"
             continue
         for group in _groups(hits, context, len(lines)):
             if context and not is_first:
@@ -37,7 +37,7 @@ def search(query: dict[str, Any], paths: Iterable[str]) -> Iterator[str]:
             is_first = False
             for number in group:
                 sign = ":" if number in hits else "-"
-                yield f"{named}\0{number + 1}{sign}{_shown(lines[number])}"
+                yield f"{name_shown}\0{number + 1}{sign}{_shown(lines[number])}"
 
 
 def _shown(line: str) -> str:
@@ -62,13 +62,13 @@ def _text(path: str) -> str:
 
 def _hits(expression: re.Pattern[str], text: str) -> Iterator[int]:
     """The numbers of matching lines, from 0. No match spans lines, so the text is searched as a whole."""
-    place = counted = number = 0
-    while place < len(text) and (found := expression.search(text, place)):
-        start = found.start()
+    place = counted_to = number = 0
+    while place < len(text) and (match := expression.search(text, place)):
+        start = match.start()
         if start == len(text) and text.endswith("\n"):  # after the last line
             return
-        number += text.count("\n", counted, start)
-        counted = start
+        number += text.count("\n", counted_to, start)
+        counted_to = start
         yield number
         place = text.find("\n", start) + 1
         if not place:

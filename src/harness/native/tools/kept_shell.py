@@ -61,14 +61,16 @@ class KeptShell(Resource):
         changed = {**env, **self._changes}
         return {name: value for name, value in changed.items() if value is not None}
 
-    def keep(self, told: Mapping[str, str], env: Mapping[str, str]) -> None:
-        """`told`: the variables at the end of a line; `env`: those that the first line was given."""
-        after = {name: value for name, value in told.items() if name not in _NOT_KEPT}
+    def keep(self, state_told: Mapping[str, str], env: Mapping[str, str]) -> None:
+        """`state_told`: the variables at the end of a line; `env`: those that the first line was given."""
+        after = {name: value for name, value in state_told.items() if name not in _NOT_KEPT}
         before = {
             name: value for name, value in env.items() if name not in _NOT_KEPT and _NAME.fullmatch(name)
         }  # of other names a shell tells nothing
-        gone: dict[str, str | None] = dict.fromkeys(name for name in before if name not in after)
-        self._changes = gone | {name: value for name, value in after.items() if before.get(name) != value}
+        lost_names: dict[str, str | None] = dict.fromkeys(name for name in before if name not in after)
+        self._changes = lost_names | {
+            name: value for name, value in after.items() if before.get(name) != value
+        }
 
     def kill(self) -> None:
         """Nothing runs between two lines."""
@@ -90,9 +92,9 @@ class ShellEnd:
     def __init__(self) -> None:
         self._name = secrets.token_hex(12)
         self._mark = b"\0%s\0" % self._name.encode()
-        self._held = b""
+        self._held_bytes = b""
         """The end of the output so far, when it may be the beginning of the mark."""
-        self._told = bytearray()
+        self._told_bytes = bytearray()
 
     def script(self, command: str) -> str:
         """Within `eval`, errors name and quote the lines of the command as it was written, and no others.
@@ -113,30 +115,30 @@ class ShellEnd:
         """The part of it that is the command's own."""
         if stream != "stderr":
             return data
-        if self._told:
+        if self._told_bytes:
             self._tell(data)
             return b""
-        data, self._held = self._held + data, b""
-        before, mark, told = data.partition(self._mark)
+        data, self._held_bytes = self._held_bytes + data, b""
+        before, mark, told_data = data.partition(self._mark)
         if mark:
-            self._tell(mark + told)
+            self._tell(mark + told_data)
             return before
         start = data.rfind(b"\0", max(0, len(data) - len(self._mark) + 1))
         while start >= 0:
             if self._mark.startswith(data[start:]):
-                self._held = data[start:]
+                self._held_bytes = data[start:]
                 return data[:start]
             start = data.rfind(b"\0", max(0, len(data) - len(self._mark) + 1), start)
         return data
 
     def rest(self) -> bytes:
         """What was held back, and is output after all."""
-        held, self._held = self._held, b""
-        return held
+        data_held, self._held_bytes = self._held_bytes, b""
+        return data_held
 
     def state(self) -> ToldState | None:
         """None: it has told nothing, or something else wrote in between."""
-        parts = bytes(self._told).removeprefix(self._mark).split(b"\0", 2)
+        parts = bytes(self._told_bytes).removeprefix(self._mark).split(b"\0", 2)
         if len(parts) < 3:
             return None
         size, cwd, rest = parts
@@ -147,7 +149,7 @@ class ShellEnd:
         return None
 
     def _tell(self, data: bytes) -> None:
-        self._told += data[: max(0, _MOST_BYTES - len(self._told))]
+        self._told_bytes += data[: max(0, _MOST_BYTES - len(self._told_bytes))]
 
 
 def _quoted(command: str) -> str:

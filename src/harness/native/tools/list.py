@@ -42,16 +42,16 @@ class ListTool(Tool):
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        asked = take(ListArguments, arguments, "list")
-        path = self._workspace.readable(asked.path or ".")
-        with as_tool_failure(asked.path or "."), os.scandir(path) as entries:
+        order = take(ListArguments, arguments, "list")
+        path = self._workspace.readable(order.path or ".")
+        with as_tool_failure(order.path or "."), os.scandir(path) as entries:
             # Of a huge directory, only this many entries are read and sorted.
-            seen = sorted(islice(entries, MOST_SORTED + 1), key=lambda entry: entry.name)
-        lines = [_line(entry) for entry in seen[: asked.limit]]
-        if len(seen) > MOST_SORTED:
+            entries_seen = sorted(islice(entries, MOST_SORTED + 1), key=lambda entry: entry.name)
+        lines = [_line(entry) for entry in entries_seen[: order.limit]]
+        if len(entries_seen) > MOST_SORTED:
             lines.append(f"[more than {MOST_SORTED} entries: use glob or grep]")
-        elif len(seen) > asked.limit:
-            lines.append(f"[{len(seen) - asked.limit} more: raise limit, or use glob]")
+        elif len(entries_seen) > order.limit:
+            lines.append(f"[{len(entries_seen) - order.limit} more: raise limit, or use glob]")
         return ToolOutput(text="\n".join(lines) or "the directory is empty", operations=[List(path=path)])
 
 

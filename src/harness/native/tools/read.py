@@ -88,28 +88,28 @@ class ReadTool(Tool):
         self._workspace = workspace
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        asked = _taken(arguments)
-        path = self._workspace.named(asked.file_path)
-        if asked.offset < 0 or (asked.offset == 1 and asked.limit == DEFAULT_LINES):
+        order = _taken(arguments)
+        path = self._workspace.named(order.file_path)
+        if order.offset < 0 or (order.offset == 1 and order.limit == DEFAULT_LINES):
             return [Read(path=path)]
-        return [Read(path=path, start_line=asked.offset, end_line=asked.offset + asked.limit - 1)]
+        return [Read(path=path, start_line=order.offset, end_line=order.offset + order.limit - 1)]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        asked = _taken(arguments)
-        return ToolPermission("read", {"filePath": escaped(asked.file_path)})
+        order = _taken(arguments)
+        return ToolPermission("read", {"filePath": escaped(order.file_path)})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = _taken(arguments)
-        path = self._workspace.readable(asked.file_path)
+        order = _taken(arguments)
+        path = self._workspace.readable(order.file_path)
         stamp = context.files.stamp(path)
-        with as_tool_failure(asked.file_path):
+        with as_tool_failure(order.file_path):
             media_type = MEDIA_TYPES.get(os.path.splitext(path)[1].lower())
             if media_type is not None:
-                output = _attached(path, asked.file_path, media_type)
+                output = _attached(path, order.file_path, media_type)
             elif not _is_large(path):
-                output = _numbered(path, asked, context)
+                output = _numbered(path, order, context)
             else:
-                output = await asyncio.to_thread(_numbered, path, asked, context)
+                output = await asyncio.to_thread(_numbered, path, order, context)
         # Only now: a file that could not be read does not count as read.
         context.files.read(path, stamp)
         return output
@@ -119,14 +119,14 @@ def _taken(arguments: dict[str, Any]) -> ReadArguments:
     """Some models name the last line instead of how many, or both ends as a list."""
     if isinstance(ends := arguments.get("view_range", arguments.get("lineRange")), list) and len(ends) == 2:
         arguments = {**arguments, "offset": ends[0], "end_line": ends[1]}
-    asked = take(ReadArguments, arguments, "read")
-    asked = replace(asked, offset=asked.offset or 1)
+    order_given = take(ReadArguments, arguments, "read")
+    order_given = replace(order_given, offset=order_given.offset or 1)
     last = next((arguments[name] for name in _LAST_LINE if arguments.get(name) is not None), None)
     if isinstance(last, str) and last.isdecimal():
         last = int(last)
-    if isinstance(last, int) and last >= asked.offset > 0:
-        asked = replace(asked, limit=last - asked.offset + 1)
-    return asked
+    if isinstance(last, int) and last >= order_given.offset > 0:
+        order_given = replace(order_given, limit=last - order_given.offset + 1)
+    return order_given
 
 
 _LAST_LINE = ("end_line", "endLine", "line_end", "end", "to_line")
@@ -136,10 +136,10 @@ def _is_large(path: str) -> bool:
     return os.path.getsize(path) > _QUICK_BYTES
 
 
-def _attached(path: str, shown: str, media_type: str) -> ToolOutput:
+def _attached(path: str, shown_path: str, media_type: str) -> ToolOutput:
     data = read_all(path, MOST_ATTACHED_BYTES)
     attachment = Attachment(media_type, b64encode(data).decode(), os.path.basename(path))
-    text = f"{shown}: {media_type}, {len(data)} bytes, attached"
+    text = f"{shown_path}: {media_type}, {len(data)} bytes, attached"
     return ToolOutput(text=text, attachments=(attachment,), operations=[Read(path=path)])
 
 
@@ -164,8 +164,8 @@ def _numbered(path: str, order: ReadArguments, context: ToolContext) -> ToolOutp
         text += f"\n[{window.count - last} lines more: go on with offset {last + 1}]"
     if book is not None and order.offset == 1:
         text = "\n".join([text, *book.outputs()])
-    done = Read(path=path, start_line=order.offset, end_line=last) if lines else Read(path=path)
-    return ToolOutput(text=text, operations=[done])
+    lines_read = Read(path=path, start_line=order.offset, end_line=last) if lines else Read(path=path)
+    return ToolOutput(text=text, operations=[lines_read])
 
 
 def _notebook(path: str) -> NotebookFile | None:
@@ -185,39 +185,39 @@ def _window(path: str, order: ReadArguments, book: NotebookFile | None, context:
     return window
 
 
-def _fill(window: _Window, path: str, shown: str, context: ToolContext) -> None:
+def _fill(window: _Window, path: str, shown_path: str, context: ToolContext) -> None:
     descriptor = open_for_reading(path)
     with open(descriptor, "rb", buffering=0) as file:
         is_wide = file.read(2) in UTF_16
         file.seek(0)
         if is_wide:
-            text = decode(read_all(path, MOST_EDITABLE_BYTES), shown).text
+            text = decode(read_all(path, MOST_EDITABLE_BYTES), shown_path).text
             window.feed(text.encode("utf-8", "replace"))
         while not is_wide and (block := file.read(_BLOCK_BYTES)):
             if not window.has_begun and is_binary(block):
-                raise ToolFailure(f"{shown} is a binary file: only its name and size can be shown")
+                raise ToolFailure(f"{shown_path} is a binary file: only its name and size can be shown")
             window.feed(block)
             if context.cancelled:
                 raise ToolFailure("stopped")
     window.finish()
 
 
-def _rest_of_line(window: _Window, path: str, asked: ReadArguments) -> ToolOutput:
+def _rest_of_line(window: _Window, path: str, order: ReadArguments) -> ToolOutput:
     """The rest of one long line, from a column on."""
-    number = asked.offset
+    number = order.offset
     line = window.lines[0].removesuffix(b"\r").decode("utf-8", "replace") if window.lines else ""
-    shown = line[asked.column :].encode("utf-8", "replace")[:MOST_TEXT_BYTES].decode("utf-8", "ignore")
-    if not shown:
-        raise ToolFailure(f"line {number} of {asked.file_path} has only {len(line)} characters")
-    end = asked.column + len(shown)
-    text = f'<file path="{asked.file_path}" line="{number}" columns="{asked.column}-{end}">\n{shown}\n</file>'
+    shown_text = line[order.column :].encode("utf-8", "replace")[:MOST_TEXT_BYTES].decode("utf-8", "ignore")
+    if not shown_text:
+        raise ToolFailure(f"line {number} of {order.file_path} has only {len(line)} characters")
+    end = order.column + len(shown_text)
+    text = f'<file path="{order.file_path}" line="{number}" columns="{order.column}-{end}">\n{shown_text}\n</file>'
     if end < len(line):
-        text += f"\n[the line is longer: go on with offset {asked.offset} and column {end}]"
+        text += f"\n[the line is longer: go on with offset {order.offset} and column {end}]"
     return ToolOutput(text=text, operations=[Read(path=path, start_line=number, end_line=number)])
 
 
 def _within_limits(lines: list[bytes], first: int) -> tuple[list[str], bool]:
-    shown: list[str] = []
+    lines_shown: list[str] = []
     size_bytes = 0
     for number, raw in enumerate(lines, first):
         line = raw.removesuffix(b"\r").decode("utf-8", "replace")
@@ -226,21 +226,21 @@ def _within_limits(lines: list[bytes], first: int) -> tuple[list[str], bool]:
         line = f"{number:>6}\t{line}"
         size_bytes += len(line.encode("utf-8", "replace")) + 1
         if size_bytes > MOST_TEXT_BYTES:
-            return shown, True
-        shown.append(line)
-    return shown, False
+            return lines_shown, True
+        lines_shown.append(line)
+    return lines_shown, False
 
 
 class _Window:
     """Some lines of a file of any size, and its number of lines. Long lines are truncated."""
 
-    def __init__(self, asked: ReadArguments) -> None:
+    def __init__(self, order: ReadArguments) -> None:
         self.count = 0
         self.lines: list[bytes] = []
         self.has_begun = False
-        self._first = asked.offset - 1
-        self._end = self._first + (1 if asked.column else asked.limit)
-        self._most_bytes = _LINE_BYTES if not asked.column else (asked.column + MOST_TEXT_BYTES) * 4 + 4
+        self._first = order.offset - 1
+        self._end = self._first + (1 if order.column else order.limit)
+        self._most_bytes = _LINE_BYTES if not order.column else (order.column + MOST_TEXT_BYTES) * 4 + 4
         self._line = bytearray()
         self._is_inside_line = False
 

@@ -137,8 +137,10 @@ async def mcp_tools(
         if sandbox and servers:
             around = confining(find_sandbox(environ), [cwd], on_warning)
             confine = await stack.enter_async_context(around)
-        opened = connected(servers, cwd=cwd, env=env, outputs=outputs, on_warning=on_warning, confine=confine)
-        yield await stack.enter_async_context(opened)
+        servers_opened = connected(
+            servers, cwd=cwd, env=env, outputs=outputs, on_warning=on_warning, confine=confine
+        )
+        yield await stack.enter_async_context(servers_opened)
 
 
 def output_folder(environ: Mapping[str, str], *, redact: bool) -> OutputFolder:

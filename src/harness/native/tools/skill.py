@@ -48,16 +48,16 @@ class FoundSkill(msgspec.Struct, frozen=True):
 
 def find_skills(workspace: ToolWorkspace) -> list[FoundSkill]:
     """All usable skills; malformed ones are skipped."""
-    found: dict[str, FoundSkill] = {}
+    skills: dict[str, FoundSkill] = {}
     for folder, is_of_project in _folders(workspace):
         for path in _skill_files(folder):
             # A link in the project must not make the user's files readable.
             if is_of_project and not path.startswith(f"{workspace.root}/"):
                 continue
             skill = _read(path)
-            if skill is not None and len(found) < MOST_SKILLS:
-                found.setdefault(skill.name, skill)
-    return list(found.values())
+            if skill is not None and len(skills) < MOST_SKILLS:
+                skills.setdefault(skill.name, skill)
+    return list(skills.values())
 
 
 def _folders(workspace: ToolWorkspace) -> Iterator[tuple[str, bool]]:
@@ -122,9 +122,10 @@ class SkillTool(Tool):
         with as_tool_failure(skill.path):
             text = decode(read_all(skill.path, MOST_BYTES), skill.path).text
         folder, count = os.path.dirname(skill.path), len(lines_of(text))
-        done = Skill(path=skill.path, name=name, start_line=1, end_line=count)
+        lines_read = Skill(path=skill.path, name=name, start_line=1, end_line=count)
         return ToolOutput(
-            text=f'<skill name="{name}" folder="{folder}">\n{text.rstrip()}\n</skill>', operations=[done]
+            text=f'<skill name="{name}" folder="{folder}">\n{text.rstrip()}\n</skill>',
+            operations=[lines_read],
         )
 
 

@@ -58,9 +58,9 @@ def in_our_words(
         spelled = name.lower().replace("-", "_")
         name = next(
             (
-                one
-                for one in (spelled, _of_an_editor(spelled, arguments), _OURS.get(spelled, ""))
-                if one in tools
+                spelling
+                for spelling in (spelled, _of_an_editor(spelled, arguments), _OURS.get(spelled, ""))
+                if spelling in tools
             ),
             name,
         )

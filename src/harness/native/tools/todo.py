@@ -74,10 +74,10 @@ def tasks_of(arguments: dict[str, Any]) -> list[Task]:
 
 def _spelled_alike(arguments: dict[str, Any]) -> dict[str, Any]:
     """Models use other words for the list, the content of an entry and its state; some write the list as JSON, or as texts."""
-    named = next(
+    same_task = next(
         (name for name in ("todos", *TodoArguments.aliases) if arguments.get(name) is not None), "todos"
     )
-    todos = arguments.get(named)
+    todos = arguments.get(same_task)
     if todos is None and isinstance(lines := arguments.get("content"), str):
         todos = [_of_a_line(line) for line in lines.split("\n") if line.strip()]
     if isinstance(todos, str):
@@ -128,6 +128,6 @@ _STATES = {"todo": "pending", "open": "pending", "not_started": "pending", "doin
 def _summary(tasks: Sequence[Task]) -> str:
     if not tasks:
         return "The list is empty."
-    done = sum(task.status == "completed" for task in tasks)
+    done_count = sum(task.status == "completed" for task in tasks)
     current = [f"in progress: {task.text}" for task in tasks if task.status == "in_progress"]
-    return "\n".join([f"The list is kept: {done} of {len(tasks)} completed.", *current])
+    return "\n".join([f"The list is kept: {done_count} of {len(tasks)} completed.", *current])

@@ -61,45 +61,45 @@ class WriteTool(Tool):
         return [Write(path=self._workspace.named(take(WriteFileArguments, arguments, "write").file_path))]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
-        asked = take(WriteFileArguments, arguments, "write")
-        return ToolPermission("write", {"filePath": escaped(asked.file_path)})
+        order = take(WriteFileArguments, arguments, "write")
+        return ToolPermission("write", {"filePath": escaped(order.file_path)})
 
     async def preview(self, arguments: dict[str, Any], context: ToolContext) -> Sequence[FileChange]:
-        asked = take(WriteFileArguments, arguments, "write")
-        path = self._workspace.writable(asked.file_path)
-        with as_tool_failure(asked.file_path):
+        order = take(WriteFileArguments, arguments, "write")
+        path = self._workspace.writable(order.file_path)
+        with as_tool_failure(order.file_path):
             before = _present(path, context)
         if before is None:
-            return [FileChange(path=path, before=None, after=asked.content)]
-        text = _manner(before, path, asked).text or before.decode("utf-8", "replace")
-        return [FileChange(path=path, before=text, after=asked.content)]
+            return [FileChange(path=path, before=None, after=order.content)]
+        text = _manner(before, path, order).text or before.decode("utf-8", "replace")
+        return [FileChange(path=path, before=text, after=order.content)]
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = take(WriteFileArguments, arguments, "write")
-        path = self._workspace.writable(asked.file_path)
+        order = take(WriteFileArguments, arguments, "write")
+        path = self._workspace.writable(order.file_path)
         async with context.files.lock(path):
-            with as_tool_failure(asked.file_path):
+            with as_tool_failure(order.file_path):
                 before = _present(path, context)
-                manner = _manner(before, path, asked)
-                after = manner.encode(asked.content)
+                manner = _manner(before, path, order)
+                after = manner.encode(order.content)
                 apply([Change(path, before, after)])
             context.files.read(path)
-        count = len(lines_of(asked.content))
+        count = len(lines_of(order.content))
         change = "create" if before is None else "update"
-        done = Write(path=path, change=change, start_line=1 if count else None, end_line=count or None)
+        change_made = Write(path=path, change=change, start_line=1 if count else None, end_line=count or None)
         verb = "created" if before is None else "replaced"
-        text = f"{asked.file_path} {verb}: {count} lines, {len(after)} bytes{_kept(manner)}"
-        return ToolOutput(text=text, operations=[done])
+        text = f"{order.file_path} {verb}: {count} lines, {len(after)} bytes{_kept(manner)}"
+        return ToolOutput(text=text, operations=[change_made])
 
 
-def _manner(before: bytes | None, path: str, asked: WriteFileArguments) -> TextFile | NotebookFile:
+def _manner(before: bytes | None, path: str, order: WriteFileArguments) -> TextFile | NotebookFile:
     """The encoding and line ends to write: those of the existing file, if it was text. Cells make a notebook."""
-    if path.endswith(SUFFIX) and asked.content.startswith(CELL):
+    if path.endswith(SUFFIX) and order.content.startswith(CELL):
         return (notebook(before) if before else None) or NotebookFile()
     if before is None:
         return TextFile("")
     try:
-        return decode(before, asked.file_path)
+        return decode(before, order.file_path)
     except ToolFailure:
         return TextFile("")
 
