@@ -56,7 +56,9 @@ class AskHolds:
                 yield from self._calls(replace(request, folder_settings="use"))
             except UsageError as refusal:
                 self.held.append(HeldTrial(mode=mode, what=LINES, reason=refusal.message))
-        if not any(one.mode == "accept-edits" and one.reason for one in self.held if one.what == LINES):
+        if not any(
+            trial.mode == "accept-edits" and trial.reason for trial in self.held if trial.what == LINES
+        ):
             yield from self._edits()
 
     def _lines(self, request: Request) -> Iterator[Finding]:

@@ -65,8 +65,10 @@ def find_agents(names: Sequence[str], environ: Mapping[str, str] | None = None) 
     verified = last_verified()
     agents = [load(name) for name in names] if names else load_all()[0]
     statuses = [_status(agent, environ, verified) for agent in agents if agent.work is None]
-    programs = [one for one in statuses if not os.path.isabs(next(iter(load(one.agent).binaries), "/"))]
-    return programs if names else [one for one in programs if one.binary]
+    programs = [
+        status for status in statuses if not os.path.isabs(next(iter(load(status.agent).binaries), "/"))
+    ]
+    return programs if names else [status for status in programs if status.binary]
 
 
 def _status(agent: Agent, environ: Mapping[str, str], verified: Mapping[str, VerifiedAgent]) -> ExaminedAgent:
@@ -99,8 +101,11 @@ def choose(names: Sequence[str], *, is_quick: bool) -> tuple[str, ...]:
         return tuple(load_scenario(name).name for name in dict.fromkeys(scenario_names_in_order))
     everything = [load_scenario(name) for name in scenario_names()]
     # The tour shows most, should there be time for one only.
-    quick = sorted((one for one in everything if one.quick), key=lambda one: -len(one.expect.operations))
-    return tuple(one.name for one in (quick if is_quick else everything))
+    quick = sorted(
+        (scenario for scenario in everything if scenario.quick),
+        key=lambda scenario: -len(scenario.expect.operations),
+    )
+    return tuple(scenario.name for scenario in (quick if is_quick else everything))
 
 
 def examine(

@@ -101,7 +101,7 @@ def missing(expected: Expectation, events: Sequence[Event], cwd: str) -> Iterato
     top = events[0].run_id
     texts = [*_spoken(events, top), result.text]
     for text in expected.texts:
-        if not any(text in one for one in texts):
+        if not any(text in seen_text for seen_text in texts):
             yield _degraded(f"text {text!r}")
     thought = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     yield from (_degraded(f"reasoning {text!r}") for text in expected.reasoning if text not in thought)
@@ -142,18 +142,18 @@ def _spoken(events: Sequence[Event], top: str) -> list[str]:
         tree.feed(event)
         items += fold.feed(event)
     items += fold.finish()
-    spoken = (item for item in items if isinstance(item, Message) and item.role == "assistant")
-    return [message.text for message in spoken if message.run_id == top]
+    messages = (item for item in items if isinstance(item, Message) and item.role == "assistant")
+    return [message.text for message in messages if message.run_id == top]
 
 
 def _operations(expected: Expectation, events: Sequence[Event], cwd: str) -> Iterator[Finding]:
     operations = list(_seen(events))
     for expectation in expected.operations:
-        alike = [one for one in operations if _is_meant(expectation, one.operation, cwd)]
+        alike = [operation for operation in operations if _is_meant(expectation, operation.operation, cwd)]
         if not alike:
             yield _degraded(f"operation {_named(expectation)}")
             continue
-        yield from min((_of_the_call(expectation, one) for one in alike), key=_weight)
+        yield from min((_of_the_call(expectation, operation) for operation in alike), key=_weight)
     ends = [event for event in events if isinstance(event, ToolEnd)]
     for tool in expected.tools:
         if not any(tool.name in end.tool_name and tool.output in (end.output or "") for end in ends):
@@ -193,12 +193,12 @@ def _is_same(name: str, expectation: object, actual: object, cwd: str) -> bool:
     return expectation == actual
 
 
-def _of_the_call(expectation: ExpectedOperation, one: _SeenOperation) -> list[Finding]:
+def _of_the_call(expectation: ExpectedOperation, seen: _SeenOperation) -> list[Finding]:
     """What the end of a call should have, and lacks or has differently."""
-    own = msgspec.to_builtins(one.operation)
+    own = msgspec.to_builtins(seen.operation)
     findings = []
     for name in ("success", "exit_code"):
-        value, actual = getattr(expectation, name), own.get(name, getattr(one.call, name))
+        value, actual = getattr(expectation, name), own.get(name, getattr(seen.call, name))
         if value is None or actual == value:
             continue
         if actual in (None, msgspec.UNSET):
@@ -207,13 +207,13 @@ def _of_the_call(expectation: ExpectedOperation, one: _SeenOperation) -> list[Fi
             findings.append(
                 _wrong(f"{name} of {_named(expectation)} is shown as {actual!r}, and was {value!r}")
             )
-    if expectation.output is not None and expectation.output not in (one.call.output or ""):
+    if expectation.output is not None and expectation.output not in (seen.call.output or ""):
         findings.append(_degraded(f"output {expectation.output!r} of {_named(expectation)}"))
     return findings
 
 
 def _weight(findings: list[Finding]) -> tuple[bool, int]:
-    return any(one.kind == "wrong" for one in findings), len(findings)
+    return any(finding.kind == "wrong" for finding in findings), len(findings)
 
 
 def _given(expectation: ExpectedOperation) -> dict[str, Any]:

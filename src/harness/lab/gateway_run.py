@@ -85,7 +85,7 @@ class GatewayTrial:
         """A conversation with a person, each message of which is a session of its own here."""
         with as_provider(self._offline):
             yield from hold_conversation(self._scenario, self._offline, self._request, self._folder)
-            first = min((one.session_id for one in self._store.list()), default="")
+            first = min((log.session_id for log in self._store.list()), default="")
             if not first:
                 return
             yield from self._of_the_record(first)
@@ -221,7 +221,11 @@ def as_provider(offline: OfflineAgent) -> Iterator[None]:
 
 def _provider_of(pointing: Pointing) -> str:
     """The agent's own, or one of the same API, whose address can be another one."""
-    names = (name for name, one in PROVIDERS.items() if one.wire == pointing.wire and one.urls and one.keys)
+    names = (
+        name
+        for name, provider in PROVIDERS.items()
+        if provider.wire == pointing.wire and provider.urls and provider.keys
+    )
     return pointing.provider if PROVIDERS[pointing.provider].urls else next(names)
 
 
@@ -267,7 +271,7 @@ def _texts(events: Sequence[Event]) -> Iterator[str]:
 def _operations(events: Sequence[Event]) -> Iterator[str]:
     for event in events:
         if isinstance(event, ToolEnd):
-            kinds = ", ".join(type(one).__name__ for one in event.operations or ())
+            kinds = ", ".join(type(operation).__name__ for operation in event.operations or ())
             yield f"{event.tool_name} ({kinds}) {'succeeded' if event.success else 'failed'}"
 
 

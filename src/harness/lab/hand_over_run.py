@@ -79,17 +79,17 @@ def hand_over(
     )
     before = len(offline.server.requests)
     events = _continued(delivered, folder)
-    entries = [one for one in offline.server.requests[before:] if one.outcome in _ANSWERED]
+    entries = [entry for entry in offline.server.requests[before:] if entry.outcome in _ANSWERED]
     findings = list(_judge(conversation, writer, events, entries, request.prompt))
     if findings or not writer.is_held:
         return findings
     delivered = _deliver(writer, conversation, offline, request, version, folder)
     before = len(offline.server.requests)
     events = _continued(delivered, folder, is_held=True)
-    entries = [one for one in offline.server.requests[before:] if one.outcome in _ANSWERED]
+    entries = [entry for entry in offline.server.requests[before:] if entry.outcome in _ANSWERED]
     return [
-        replace(one, what=f"held in a conversation: {one.what}")
-        for one in _judge(conversation, writer, events, entries, request.prompt)
+        replace(entry, what=f"held in a conversation: {entry.what}")
+        for entry in _judge(conversation, writer, events, entries, request.prompt)
     ]
 
 
@@ -140,7 +140,7 @@ def _judge(
 ) -> Iterator[Finding]:
     result = events[-1]
     if not isinstance(result, Result) or result.outcome != "completed":
-        text = getattr(result, "text", "") or [getattr(one, "message", "") for one in events][-3:]
+        text = getattr(result, "text", "") or [getattr(event, "message", "") for event in events][-3:]
         yield Finding(
             kind="broken", what="the session that was handed over cannot be resumed", example=str(text)[:300]
         )
@@ -177,7 +177,9 @@ def _missing(
         yield f"hand-over: calls without exactly one result: {', '.join(unpaired)[:_LONGEST_SHOWN]}"
     outputs = [text for _id, text in conversation_sent.results]
     for call, output in zip(calls, outputs, strict=False):
-        is_compared = writer.keeps_outputs or any(isinstance(one, Command) for one in call.operations)
+        is_compared = writer.keeps_outputs or any(
+            isinstance(operation, Command) for operation in call.operations
+        )
         if is_compared and call.output.strip() not in output:
             yield f"hand-over: an output did not reach the model: {call.output[:_LONGEST_SHOWN]!r}"
 

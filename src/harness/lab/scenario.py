@@ -82,7 +82,7 @@ class Scenario(_Fields, frozen=True, kw_only=True):
     @property
     def is_about_recovery(self) -> bool:
         """Whether something goes wrong that an agent should get over."""
-        turns = [turn for one in self.script.conversations.values() for turn in one.turns]
+        turns = [turn for conversation in self.script.conversations.values() for turn in conversation.turns]
         return self.expect.outcome == "completed" and any(turn.faults for turn in turns)
 
     def not_offered(self, agent: Agent, fixture: AgentFixture, version: Version = ()) -> str:
@@ -92,7 +92,10 @@ class Scenario(_Fields, frozen=True, kw_only=True):
         if self.person is not None and (reason := _cannot(self.person, agent, version)):
             return reason
         parts = [
-            part for one in self.script.conversations.values() for turn in one.turns for part in turn.parts
+            part
+            for conversation in self.script.conversations.values()
+            for turn in conversation.turns
+            for part in turn.parts
         ]
         for part in parts:
             if type(part) not in INTENTS.values():

@@ -97,7 +97,7 @@ def run_scenario(
         if scenario.examines_more:
             findings, trials = _examine(tested, scenario, folder, cwd, timeout_s)
             result = replace(_result(tested, scenario, findings, began_s), held=trials)
-            if trials and not findings and not any(one.tried for one in trials):
+            if trials and not findings and not any(trial.tried for trial in trials):
                 result = replace(result, verdict="skipped", reason=trials[0].reason)  # that is no pass
             return result, None
         output = _run_agent(tested, scenario, folder, cwd, timeout_s)
@@ -115,8 +115,10 @@ def _result(
     tested: AgentUnderTest, scenario: Scenario, findings: list[Finding], began_s: float
 ) -> ScenarioResult:
     gaps = tested.known_gaps.get(scenario.name, ())
-    accepted = tuple(one.what for one in findings if one.kind in ("degraded", "wrong") and one.what in gaps)
-    open_findings = tuple(one for one in findings if one.what not in accepted)
+    accepted = tuple(
+        finding.what for finding in findings if finding.kind in ("degraded", "wrong") and finding.what in gaps
+    )
+    open_findings = tuple(finding for finding in findings if finding.what not in accepted)
     return ScenarioResult(
         scenario=scenario.name,
         verdict=verdict_of(open_findings),
@@ -290,7 +292,9 @@ def _blamed(findings: Iterable[Finding], output: ScenarioOutput) -> list[Finding
         return all_findings
     what = f"the script had no turn {(over.turn or 0) + 1} in its conversation {over.lane!r} for what it was asked"
     return [
-        Finding(kind="inconclusive", what=what, example="; ".join(one.what for one in all_findings)[:300])
+        Finding(
+            kind="inconclusive", what=what, example="; ".join(finding.what for finding in all_findings)[:300]
+        )
     ]
 
 

@@ -65,7 +65,7 @@ class ScriptedPerson:
         self._person = person
         self._cwd = cwd
         self._unasked = list(person.replies)
-        self._found: list[Finding] = []
+        self._findings: list[Finding] = []
         self._has_text = threading.Event()
         self._is_over = threading.Event()
         self.asked: list[tuple[Relay, ScriptedReply]] = []
@@ -87,7 +87,7 @@ class ScriptedPerson:
         return events
 
     def findings(self) -> Iterator[Finding]:
-        yield from self._found
+        yield from self._findings
         for reply in self._unasked:
             what = f"it did not ask ({reply.kind}) about {reply.about!r}"
             yield Finding(kind="wrong" if reply.kind == "permission" else "broken", what=what)
@@ -99,16 +99,16 @@ class ScriptedPerson:
         if reply in self._unasked:
             self._unasked.remove(reply)
         elif relay.kind != "permission":
-            self._found.append(
+            self._findings.append(
                 Finding(kind="wrong", what=f"it asked ({relay.kind}) once more", example=question)
             )
         if reply.not_yet and os.path.lexists(os.path.join(self._cwd, reply.not_yet)):
-            self._found.append(Finding(kind="wrong", what=f"{reply.not_yet} was there before the answer"))
+            self._findings.append(Finding(kind="wrong", what=f"{reply.not_yet} was there before the answer"))
         self.asked.append((relay, reply))
         try:
             run.reply(relay.id, approved=reply.approved, answer=_answer_of(relay, reply), reason=reply.reason)
         except UsageError as error:
-            self._found.append(Finding(kind="broken", what=error.message, example=question))
+            self._findings.append(Finding(kind="broken", what=error.message, example=question))
             run.reply(relay.id, approved=False)
 
     def _act(self, run: Run) -> None:
@@ -130,7 +130,7 @@ class ScriptedPerson:
         try:
             run.steer(person.steer)
         except UsageError as error:
-            self._found.append(Finding(kind="broken", what=error.message, example=error.hint))
+            self._findings.append(Finding(kind="broken", what=error.message, example=error.hint))
 
 
 def _text_of(relay: Relay) -> str:

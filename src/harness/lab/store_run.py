@@ -52,7 +52,7 @@ def _stored(history: AgentHistory, home: Home, prompt: str) -> list[Event]:
         if session.is_child:
             continue
         events = [*StoredLog(history, session, redact=False).events()]
-        if any(isinstance(one, Message) and one.text.strip() == prompt for one in events):
+        if any(isinstance(event, Message) and event.text.strip() == prompt for event in events):
             return events
     return []
 

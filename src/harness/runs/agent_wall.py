@@ -60,10 +60,10 @@ def agent_wall(agent: Agent, argv: Sequence[str], cwd: str, env: Mapping[str, st
                 with suppress(OSError):  # then it has none, and does without
                     os.makedirs(path, mode=0o700, exist_ok=True)
     hidden = [path for path in (home, config_directory(), data_directory()) if _is_folder(path)]
-    named = [env[name] for name in (*_CERTIFICATES, *agent.key_variables) if env.get(name)]
-    read = [
+    named_files = [env[name] for name in (*_CERTIFICATES, *agent.key_variables) if env.get(name)]
+    readable = [
         *(path for name in _ALWAYS_READ if (path := _expanded(name, home, env))),
-        *(path for path in (*argv[1:], *named) if os.path.isabs(path)),
+        *(path for path in (*argv[1:], *named_files) if os.path.isabs(path)),
         *_program_roots(argv[0], env, home),
         *(_own_program() if OUR_PYTHON in env else ()),
     ]
@@ -72,7 +72,7 @@ def agent_wall(agent: Agent, argv: Sequence[str], cwd: str, env: Mapping[str, st
         workspaces=(cwd,),
         writable=tuple(own),
         hidden=tuple(hidden),
-        readable=tuple(path for path in read if _is_below(path, covered) and os.path.exists(path)),
+        readable=tuple(path for path in readable if _is_below(path, covered) and os.path.exists(path)),
         network="host",
         discards=OBEYED.get(agent.name, ()),
     )
@@ -91,14 +91,14 @@ def hiding_wall(
     """
     wall = wall or Wall(confines=False, network="host")
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
-    named = [*(path for path in argv if os.path.isabs(path)), *_program_roots(argv[0], env, home)]
-    named += [] if home in wall.hidden else [home]
+    named_paths = [*(path for path in argv if os.path.isabs(path)), *_program_roots(argv[0], env, home)]
+    named_paths += [] if home in wall.hidden else [home]
     own = (cwd,) if wall.confines else (cwd, home)
     return replace(
         wall,
         hidden=(*wall.hidden, *hidden),
         writable=(*wall.writable, *(path for path in own if _is_below(path, hidden))),
-        readable=(*wall.readable, *(path for path in named if _is_below(path, hidden))),
+        readable=(*wall.readable, *(path for path in named_paths if _is_below(path, hidden))),
     )
 
 

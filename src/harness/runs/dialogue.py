@@ -88,7 +88,7 @@ class Dialogue:
         self._recorder = recorder
         self._on_end = on_end
         self._conversation = conversation
-        recorder.hide({f"tool token {n}": one.token for n, one in enumerate(launch.request.tool_servers)})
+        recorder.hide({f"tool token {n}": tool.token for n, tool in enumerate(launch.request.tool_servers)})
         self._log = TranslatedRun(launch, hub, recorder)
         own = conversation.approver if conversation is not None else None
         self._approver = own or approver_of(launch)
@@ -96,7 +96,7 @@ class Dialogue:
             conversation.approver = self._approver  # what was allowed for always holds for the next run too
         self._tools = conversation.tools if conversation is not None else NO_TOOLS
         self._unattended = answering(launch.request.on_ask, self._give)
-        self._asked = AskedCalls(tools_of(launch), launch.invocation.cwd, self._masked)
+        self._asked_calls = AskedCalls(tools_of(launch), launch.invocation.cwd, self._masked)
         self._gate = gate_of(launch, hub, self._give)
         self._spending = spending_of(launch, self._log.cost)
         self._line: Line | None = None
@@ -116,7 +116,7 @@ class Dialogue:
         self._signals_ms = inf
         """When an interrupted turn should have ended by itself."""
         self._started_ms = inf
-        self._ended: TurnEnded | None = None
+        self._turn_end: TurnEnded | None = None
         self._refusals = self._all_refusals = 0
         """Without a person: in a row, and in all."""
         self._is_version_open = launch.request.permissions == "ask"
@@ -130,7 +130,7 @@ class Dialogue:
     @property
     def is_steerable(self) -> bool:
         line = self._line
-        is_free = not (self._is_over or self._is_interrupted or self._ended)
+        is_free = not (self._is_over or self._is_interrupted or self._turn_end)
         return line is not None and is_free and line.driver.can_steer
 
     def stop(self) -> None:
@@ -139,8 +139,8 @@ class Dialogue:
             self._gate.changed.set()
 
     def steer(self, text: str, message_id: str = "") -> None:
-        said = SteeringQueued(id=message_id or str(uuid4()), text=text)
-        if not self.is_steerable or not self._later(lambda line: self._steer(line, said)):
+        message = SteeringQueued(id=message_id or str(uuid4()), text=text)
+        if not self.is_steerable or not self._later(lambda line: self._steer(line, message)):
             raise UsageError(
                 f"{self._launch.agent.title} takes no message now",
                 hint="send it when the run has ended",
@@ -258,8 +258,8 @@ class Dialogue:
         watch = LimitWatch(launch, self._started_ms)
         try:
             self._record_unread(line)
-            held, line.held = line.held, []
-            self._do(line, self._moves(line.driver.begin) if is_new else [*held, *switches])
+            held_moves, line.held = line.held, []
+            self._do(line, self._moves(line.driver.begin) if is_new else [*held_moves, *switches])
             if is_new:
                 self._approver.begin_turn()  # another process, and so another shell
             if launch.prompt:
@@ -275,7 +275,7 @@ class Dialogue:
     def _prompt(self, line: Line) -> None:
         if self._is_interrupted or not line.is_open:
             return
-        launch, self._ended = self._launch, None  # what ended until now was another turn
+        launch, self._turn_end = self._launch, None  # what ended until now was another turn
         line.turns += 1
         files, schema = tuple(launch.request.attachments), launch.request.output_schema
         prompt = Prompt(id=str(uuid4()), text=launch.prompt, attachments=files, schema=schema)
@@ -299,11 +299,11 @@ class Dialogue:
 
     def _record(self, unread: Iterable[OutputChunk | Send]) -> None:
         now_ms = self._hub.clock()
-        for one in unread:
-            if isinstance(one, Send):
-                self._record_input(one.data)
+        for block in unread:
+            if isinstance(block, Send):
+                self._record_input(block.data)
             else:
-                self._log.take_all(self._recorder.entries([one], now_ms))
+                self._log.take_all(self._recorder.entries([block], now_ms))
 
     def _moves(self, call: Callable[[], _Given]) -> _Given | Moves:
         """What a driver wants done. One that fails cannot be trusted with the conversation any more."""
@@ -317,7 +317,7 @@ class Dialogue:
         clock, recorder, child = self._hub.clock, self._recorder, line.child
         held_until_ms = inf
         self._obey(line)
-        while child.exit is None and child.stdout_open and self._ended is None:
+        while child.exit is None and child.stdout_open and self._turn_end is None:
             deadline_ms = min(held_until_ms, watch.deadline_ms, self._deadline_ms(line))
             chunks = child.read(None if deadline_ms == inf else max(0.0, (deadline_ms - clock()) / 1000))
             now_ms = clock()
@@ -326,7 +326,7 @@ class Dialogue:
                 self._log.take_all(recorder.entries(chunks, now_ms))
                 moves = line.heard(chunks)
                 self._check_version()
-                self._do(line, moves if self._ended is None else ())
+                self._do(line, moves if self._turn_end is None else ())
             self._take_calls(line)
             if now_ms >= held_until_ms:
                 self._log.take_all(recorder.release(now_ms))
@@ -334,9 +334,9 @@ class Dialogue:
             self._look(line)
             watch.note_waiting(now_ms, waits=bool(self._waiting) or self._is_paused or self._tools.waits)
             self._enforce(line, now_ms)
-            reached = watch.reached(now_ms, self._log.pipeline.lifecycle, self._log.cost)
-            if reached is not None:
-                self._log.take(reached)
+            limit = watch.reached(now_ms, self._log.pipeline.lifecycle, self._log.cost)
+            if limit is not None:
+                self._log.take(limit)
                 self._interrupt(line)
             self._obey(line)
 
@@ -356,7 +356,7 @@ class Dialogue:
 
     def _look(self, line: Line) -> None:
         """At the limits of `harness budget` the program is paused while a person is asked."""
-        if self._gate is None or self._is_interrupted or self._ended is not None:
+        if self._gate is None or self._is_interrupted or self._turn_end is not None:
             return
         did_wait = self._gate.waits
         step = self._spending.look(self._gate) if self._spending else self._gate.look(self._log.cost)
@@ -377,8 +377,8 @@ class Dialogue:
         """When something has to be done although nothing happens."""
         waiting = min((deadline_ms for _, deadline_ms in self._waiting), default=inf)
         ready = inf if line.driver.is_ready else self._started_ms + HANDSHAKE_S * 1000
-        asked = self._gate.deadline_ms if self._gate is not None else inf
-        return min(waiting, ready, self._signals_ms, asked)
+        gate_deadline_ms = self._gate.deadline_ms if self._gate is not None else inf
+        return min(waiting, ready, self._signals_ms, gate_deadline_ms)
 
     def _enforce(self, line: Line, now_ms: int) -> None:
         if now_ms >= self._signals_ms:
@@ -386,7 +386,7 @@ class Dialogue:
             line.child.stop()
         if not line.driver.is_ready and now_ms >= self._started_ms + HANDSHAKE_S * 1000:
             message = f"{self._launch.agent.title} did not answer within {HANDSHAKE_S:g} s"
-            self._ended = TurnEnded("failed", message, is_final=True)
+            self._turn_end = TurnEnded("failed", message, is_final=True)
         for relay, deadline_ms in self._waiting:
             if now_ms >= deadline_ms and self._waiting.withdraw(relay.id):
                 reason = "there was no answer in time"
@@ -400,7 +400,7 @@ class Dialogue:
             self._is_version_open = False
             if (refusal := refusal_to_ask(self._launch.agent, session.version or None)) is not None:
                 self._give(Error(message=refusal.message, code="cannot_be_held"))
-                self._ended = TurnEnded("failed", refusal.message, is_final=True)
+                self._turn_end = TurnEnded("failed", refusal.message, is_final=True)
 
     def _over(self, line: Line) -> RawExit:
         """The turn has ended, or the process has."""
@@ -412,16 +412,16 @@ class Dialogue:
             self._give(RelayReply(id=relay.id, approved=False, by="policy", reason=_STOPPED))
         if line.is_open:
             self._do(line, self._moves(line.driver.cancel_all))
-        ended = self._ended
+        turn_end = self._turn_end
         self.untaken += self._steered.values()
         self._steered.clear()
         line.carried = self._log.pipeline.translator.carried()
-        lives = ended is not None and not ended.is_final and line.is_open and line.child.stdout_open
+        lives = turn_end is not None and not turn_end.is_final and line.is_open and line.child.stdout_open
         conversation = self._conversation if lives else None
         if self._gateway is not None:
             self._gateway.inlet.detach()  # a last call of the program need not wait for this thread
         if conversation is None:
-            self._close(line, is_urgent=ended is not None and ended.is_urgent)
+            self._close(line, is_urgent=turn_end is not None and turn_end.is_urgent)
         else:
             line.unread += self._recorder.unfinished()
         if self._gateway is not None:
@@ -429,8 +429,8 @@ class Dialogue:
                 self._gateway.close()
             self._gateway.end_run(self._log.take)
         self._log.take_all(self._recorder.finish(self._hub.clock()))
-        said = self._recorder.masked(ended.message) if ended is not None else ""
-        exit = line.exit(self._hub.clock(), ended, said, is_alive=conversation is not None)
+        words = self._recorder.masked(turn_end.message) if turn_end is not None else ""
+        exit = line.exit(self._hub.clock(), turn_end, words, is_alive=conversation is not None)
         if conversation is not None:
             conversation.give(line)
         return exit
@@ -460,12 +460,12 @@ class Dialogue:
                 case Taken():
                     self._taken(move.prompt_id)
                 case NotTaken():
-                    if (said := self._steered.pop(move.prompt_id, None)) is not None:
-                        self.untaken.append(said)
+                    if (message := self._steered.pop(move.prompt_id, None)) is not None:
+                        self.untaken.append(message)
                 case TurnEnded():
-                    self._ended = move
+                    self._turn_end = move
                 case TurnStarted():
-                    self._ended = None  # the program continues by itself: so does the run
+                    self._turn_end = None  # the program continues by itself: so does the run
                 case Notice():
                     self._give(move.event)
                 case SessionKnown():
@@ -478,17 +478,17 @@ class Dialogue:
     def _record_input(self, data: bytes) -> None:
         self._recorder.write(RawInput(at_ms=self._hub.clock(), data=self._recorder.masked_bytes(data)))
 
-    def _ask(self, line: Line, asked: Asked) -> None:
+    def _ask(self, line: Line, question: Asked) -> None:
         """It is decided by mode and rules first, then as an unattended run answers, then by a person."""
         if self._recorder.holds_back:  # what was said before the question comes before it
             self._log.take_all(self._recorder.release(self._hub.clock()))
-        relay, decided = asked.relay, None
-        if asked.calls and all(map(self._tools.owns, asked.calls)):
+        relay, decided = question.relay, None
+        if question.calls and all(map(self._tools.owns, question.calls)):
             decided = RelayReply(id=relay.id, approved=True, by="policy", reason=_DECIDED_LATER)
         elif relay.kind == "permission":
-            calls = self._asked.proposed(asked, self._log.pipeline.lifecycle)
+            calls = self._asked_calls.proposed(question, self._log.pipeline.lifecycle)
             decision = self._approver.decide(calls)
-            relay = shown(relay, decision, self._asked.masked(calls), self._approver.workspace)
+            relay = shown(relay, decision, self._asked_calls.masked(calls), self._approver.workspace)
             if decision.answer != "ask":
                 is_allowed = decision.answer == "allow"
                 decided = RelayReply(id=relay.id, approved=is_allowed, by="policy", reason=decision.why)
@@ -521,7 +521,7 @@ class Dialogue:
         if moves is None:
             return  # it was withdrawn in the meantime, which is in the log
         if reply.approved and relay.kind == "permission":
-            self._approver.note_allowed(self._asked.answered(relay.id))
+            self._approver.note_allowed(self._asked_calls.answered(relay.id))
         if reply.by == "person":
             self._grant(*granted_by(relay, reply))
         self._give(reply)
@@ -534,10 +534,10 @@ class Dialogue:
             return
         self._refusals, self._all_refusals = self._refusals + 1, self._all_refusals + 1
         is_over = self._refusals >= MOST_REFUSALS or self._all_refusals >= MOST_REFUSALS_IN_ALL
-        if is_over and self._ended is None:
+        if is_over and self._turn_end is None:
             message = f"{self._launch.agent.title} was refused {self._all_refusals} times: the turn was ended"
             self._give(Error(message=message, code="refused_too_often"))
-            self._ended = TurnEnded("failed", message, is_final=True)
+            self._turn_end = TurnEnded("failed", message, is_final=True)
 
     def _grant(self, rules: Sequence[Rule], label: str) -> None:
         for rule in rules:
@@ -547,27 +547,27 @@ class Dialogue:
 
     def _withdraw(self, move: Withdrawn) -> None:
         self._waiting.withdraw(move.relay_id)
-        self._asked.withdraw(move.relay_id)
+        self._asked_calls.withdraw(move.relay_id)
         self._give(RelayReply(id=move.relay_id, approved=False, by="policy", reason=move.reason))
 
-    def _steer(self, line: Line, said: SteeringQueued) -> None:
+    def _steer(self, line: Line, message: SteeringQueued) -> None:
         """It is in the log from now on, so that it is not lost whatever happens to the program."""
-        prompt = Prompt(id=str(uuid4()), text=said.text)
-        is_free = self._ended is None and not self._is_interrupted and line.is_open
+        prompt = Prompt(id=str(uuid4()), text=message.text)
+        is_free = self._turn_end is None and not self._is_interrupted and line.is_open
         moves = self._moves(lambda: line.driver.steer(prompt)) if is_free else None
-        self._log.note(self._log.masked(said)[0])
+        self._log.note(self._log.masked(message)[0])
         if moves is None:
-            self.untaken.append(said)
+            self.untaken.append(message)
             return
-        self._steered[prompt.id] = said
+        self._steered[prompt.id] = message
         self._do(line, moves)
 
     def _taken(self, prompt_id: str) -> None:
-        if (said := self._steered.pop(prompt_id, None)) is not None:
-            self._give(Message(role="user", text=said.text, id=said.id))
+        if (message := self._steered.pop(prompt_id, None)) is not None:
+            self._give(Message(role="user", text=message.text, id=message.id))
 
     def _stop(self, line: Line) -> None:
-        if self._ended is not None:
+        if self._turn_end is not None:
             return  # there is nothing left to stop
         self._stops += 1
         if self._stops == 1:

@@ -62,8 +62,8 @@ def decide_use(agent: Agent, request: Request, cwd: str, environ: Mapping[str, s
     if trust.state == "nothing" or wish == "use" or (trust.state == "trusted" and wish != "none"):
         return FolderUse()
     if request.permissions == "full-access" and wish != "none":
-        said = f"the settings of this folder are used, though {_reason(trust)}: {trust.names}"
-        return FolderUse("", (f"{said} (--folder-settings none leaves them out)",))
+        notice = f"the settings of this folder are used, though {_reason(trust)}: {trust.names}"
+        return FolderUse("", (f"{notice} (--folder-settings none leaves them out)",))
     needs_wall = bool(_left_to_a_wall(agent, trust)) and not agent.leaves_settings
     hint = "" if wish == "none" else f"; `harness trust {quote(trust.settings.folder)}` shows and trusts them"
     return FolderUse(

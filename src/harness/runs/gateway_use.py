@@ -64,6 +64,6 @@ def _has_key(agent: Agent, request: Request, environ: Mapping[str, str]) -> bool
     if pointing is None or pointing.not_beside or (pointing.needs_model and not request.model):
         return False
     provider, slash, _ = request.model.partition("/")
-    known = PROVIDERS.get(provider if slash and provider in PROVIDERS else pointing.provider)
-    keys = known.keys if known is not None else ()
+    provider_known = PROVIDERS.get(provider if slash and provider in PROVIDERS else pointing.provider)
+    keys = provider_known.keys if provider_known is not None else ()
     return any(environ.get(name, "").strip() for name in keys)

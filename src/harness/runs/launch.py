@@ -278,10 +278,12 @@ def require_asking_to_read(
     """Raises UsageError where one of these rules speaks of reading, which the agent does without asking."""
     if not agent.reads_unasked or permissions == "agent-default":
         return
-    found = next((rule for rule in rules if rule.answer != "allow" and _is_about_reading(rule, agent)), None)
-    if found is not None:
+    rule_found = next(
+        (rule for rule in rules if rule.answer != "allow" and _is_about_reading(rule, agent)), None
+    )
+    if rule_found is not None:
         raise UsageError(
-            f"{agent.title} cannot be held to {whose} ({found.words}): it reads files below its folder "
+            f"{agent.title} cannot be held to {whose} ({rule_found.words}): it reads files below its folder "
             "without asking",
             hint="use another agent, or see `harness permissions`",
         )
@@ -441,9 +443,9 @@ def installed_two_way(
     """
     if agent.two_way is None:
         return None
-    found = find_binary(agent, binary, os.environ if environ is None else environ)
-    version = _version_of(agent, found, is_needed=True)
-    return agent.two_way if not found or _fits(agent.two_way, version) else None
+    program = find_binary(agent, binary, os.environ if environ is None else environ)
+    version = _version_of(agent, program, is_needed=True)
+    return agent.two_way if not program or _fits(agent.two_way, version) else None
 
 
 def _require_mode(agent: Agent, request: Request) -> None:
@@ -463,8 +465,8 @@ def _require_mode(agent: Agent, request: Request) -> None:
 
 def _wants_conversation(agent: Agent, request: Request) -> bool:
     """Where that was asked for, where somebody has to be asked, and where only so it is held to what was asked for."""
-    offered = (agent.two_way.supports if agent.two_way is not None else None) or frozenset()
-    is_copied_so = request.fork and "fork" not in agent.supports and "fork" in offered
+    features = (agent.two_way.supports if agent.two_way is not None else None) or frozenset()
+    is_copied_so = request.fork and "fork" not in agent.supports and "fork" in features
     is_wanted = request.two_way or agent.only_two_way or request.permissions == "ask"
     return is_wanted or is_copied_so or _is_held_to_reading(agent, request)
 
@@ -519,18 +521,18 @@ def installed_version(agent: Agent, binary: str = "", environ: Mapping[str, str]
 
 def _supported(agent: Agent, two_way: TwoWay | None, version: Version) -> frozenset[str]:
     """What the installed version takes; one that is not known is taken for the latest."""
-    offered = agent.supports
+    features = agent.supports
     if two_way is not None:
-        offered = (agent.supports if two_way.supports is None else two_way.supports) | _BY_DIALOGUE
+        features = (agent.supports if two_way.supports is None else two_way.supports) | _BY_DIALOGUE
     return frozenset(
-        name for name in offered if not version or name not in agent.since or version >= agent.since[name]
+        name for name in features if not version or name not in agent.since or version >= agent.since[name]
     )
 
 
 def _with_session_id(agent: Agent, request: Request, version: str) -> Request:
     """With an id for a new session, where the agent takes one."""
-    since, known = agent.names_sessions_since, parse_version(version)
-    takes_one = since is not None and (not known or known >= since)
+    since, version_known = agent.names_sessions_since, parse_version(version)
+    takes_one = since is not None and (not version_known or version_known >= since)
     if not takes_one or request.resume or request.continue_last:
         return request
     return replace(request, session_id=request.session_id or str(uuid4()))
@@ -544,16 +546,16 @@ def dropped_options(request: Request, environ: Mapping[str, str] | None = None) 
     agent = load(request.agent)
     binary = find_binary(agent, request.binary, os.environ if environ is None else environ)
     access = request.permissions
-    started = (
+    start_options = (
         _built_in_permissions(agent, access) if agent.work is not None else _STARTED_AS.get(access, access)
     )
-    request = replace(request, permissions=started)
+    request = replace(request, permissions=start_options)
     wants_two_way = _wants_conversation(agent, request)
     version = _version_of(agent, binary, is_needed=_has_more(agent, request, wants_two_way=wants_two_way))
     two_way = _two_way(agent, request, version, access, binary) if wants_two_way else None
     supports = _supported(agent, two_way, parse_version(version))
-    kept, warnings = _drop_unsupported(agent, request, supports, version)
-    changed = [name for name in _OPTIONAL if getattr(kept, name) != getattr(request, name)]
+    options_kept, warnings = _drop_unsupported(agent, request, supports, version)
+    changed = [name for name in _OPTIONAL if getattr(options_kept, name) != getattr(request, name)]
     return dict(zip(changed, warnings, strict=True))
 
 
@@ -589,7 +591,7 @@ def _drop_unsupported(
 def _without_files(agent: Agent, two_way: TwoWay | None, request: Request) -> tuple[Request, tuple[str, ...]]:
     if not request.attachments or "files" in {*agent.supports, *(two_way.capabilities if two_way else ())}:
         return request, ()
-    names = ", ".join(one.name or one.media_type for one in request.attachments)
+    names = ", ".join(attachment.name or attachment.media_type for attachment in request.attachments)
     return replace(request, attachments=()), (f"{agent.title} takes no files: {names} left out",)
 
 

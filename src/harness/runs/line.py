@@ -96,7 +96,7 @@ class Line:
         if self.gateway is not None:
             self.gateway.close()
 
-    def exit(self, at_ms: int, ended: TurnEnded | None, message: str, *, is_alive: bool) -> RawExit:
+    def exit(self, at_ms: int, turn_end: TurnEnded | None, message: str, *, is_alive: bool) -> RawExit:
         """How a turn ended, and the process if it has."""
         exit = RawExit(at_ms=at_ms, session_id=self.driver.session_id, is_alive=is_alive)
         if (end := self.child.exit) is not None:
@@ -107,9 +107,9 @@ class Line:
                 survivors=end.survivors,
                 refused=list(end.refused),
             )
-        if ended is not None:
+        if turn_end is not None:
             # The process ended because its stdin did: its signal and what it left say nothing of the turn.
-            exit = replace(exit, turn=ended.outcome, message=message, signal=None)
+            exit = replace(exit, turn=turn_end.outcome, message=message, signal=None)
         return exit
 
     # Between two runs
@@ -167,14 +167,14 @@ class Line:
 
     def _records(self, block: bytes) -> Iterator[Record]:
         skips, skips_unless = self.driver.skips, self.driver.skips_unless
-        for line in [one for one in block.split(b"\n") if one and not one.startswith(skips)]:
+        for line in [part for part in block.split(b"\n") if part and not part.startswith(skips)]:
             if any(line.startswith(beginning) and mark not in line for beginning, mark in skips_unless):
                 continue
             try:
-                found = [decode(line)]
+                records = [decode(line)]
             except DECODE_ERRORS:
-                found = pieces(line)
-            yield from (value for value in found if type(value) is dict)
+                records = pieces(line)
+            yield from (value for value in records if type(value) is dict)
 
     def _moves_of(self, record: Record) -> Moves:
         try:

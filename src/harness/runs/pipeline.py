@@ -163,8 +163,8 @@ class Pipeline:
             return
         # Some agents can be asked for all their records at once, as one array.
         is_array = type(value) is list and value and all(type(item) is dict for item in value)
-        found: list[Any] = value if is_array else pieces(line) or [line.decode("latin-1")]
-        for piece in found:
+        values: list[Any] = value if is_array else pieces(line) or [line.decode("latin-1")]
+        for piece in values:
             if isinstance(piece, dict):
                 events = self.translator.record(piece)
             else:

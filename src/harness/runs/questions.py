@@ -67,10 +67,10 @@ class AskedCalls:
         self._withdrawn: dict[str, AskedCall] = {}
         """Call → as it was asked about in a question that the program took back."""
 
-    def proposed(self, asked: Asked, stream: RunLifecycle) -> list[ProposedCall]:
+    def proposed(self, question: Asked, stream: RunLifecycle) -> list[ProposedCall]:
         """The calls that a question stands for."""
-        calls = [self._proposed(call, stream) for call in asked.calls]
-        self._open[asked.relay.id] = (asked.calls, calls)
+        calls = [self._proposed(call, stream) for call in question.calls]
+        self._open[question.relay.id] = (question.calls, calls)
         return calls
 
     def answered(self, relay_id: str) -> list[ProposedCall]:
@@ -129,10 +129,12 @@ class AskedCalls:
             return False
         if any(here[name] != there[name] for name in here.keys() & there.keys()):
             return False
-        asked, announced = (self._tools.call(call.tool, given, self._cwd) for given in (here, there))
-        acts_alike = (asked.command, asked.paths) == (announced.command, announced.paths)
+        asked_call, announced = (
+            self._tools.call(call.tool, call_input, self._cwd) for call_input in (here, there)
+        )
+        acts_alike = (asked_call.command, asked_call.paths) == (announced.command, announced.paths)
         # By which of its arguments another tool acts is not known: one more or less makes another call of it.
-        return acts_alike and asked.category not in ("mcp", "unknown")
+        return acts_alike and asked_call.category not in ("mcp", "unknown")
 
 
 def shown(relay: Relay, decision: Decision, calls: list[ProposedCall], folder: WorkFolder) -> Relay:
@@ -140,14 +142,14 @@ def shown(relay: Relay, decision: Decision, calls: list[ProposedCall], folder: W
 
     `calls`: those of the decision, with secrets masked.
     """
-    listed = [
+    lines_listed = [
         RelayCall(tool=call.tool, input=call.input, category=call.category, why=why)
         for call, why in zip(calls, decision.reasons, strict=True)
     ]
     categories = {call.category for call in calls}
     return replace(
         relay,
-        calls=listed or None,
+        calls=lines_listed or None,
         why=decision.why,
         choices=relay.choices or choices_for(calls, folder, is_lasting=not decision.is_by_rule),
         category=relay.category or (categories.pop() if len(categories) == 1 else ""),

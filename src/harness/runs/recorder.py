@@ -87,11 +87,13 @@ class Recorder:
 
     def start_entry(self, at_ms: int, gateway: RawGateway | None = None) -> RawStart:
         launch = self._launch
-        asked = launch.request
+        asked_request = launch.request
         if launch.gateway is not None:  # how it is pointed at a gateway is of no use to anybody later
             own = launch.gateway.asked
-            asked = replace(asked, extra_args=own.extra_args, model=own.model, env=own.env, gateway=None)
-        request = to_builtins(asked)
+            asked_request = replace(
+                asked_request, extra_args=own.extra_args, model=own.model, env=own.env, gateway=None
+            )
+        request = to_builtins(asked_request)
         request["env"] = sorted(request["env"])  # names only: values may be secrets
         for name in ("prompt", "prompt_id", "briefing", "attachments"):
             del request[name]
@@ -102,7 +104,7 @@ class Recorder:
             version=launch.version,
             argv=self.masked_all(list(launch.invocation.argv)),
             cwd=launch.request.cwd,
-            model=self.masked(asked.model),
+            model=self.masked(asked_request.model),
             prompt=self.masked(launch.request.prompt),
             prompt_id=launch.request.prompt_id,
             files=self.masked_all(to_builtins(launch.request.attachments)),

@@ -76,7 +76,9 @@ def _has_calls(start: RawStart | None, record: Sequence[RawEntry]) -> bool:
 def _is_held_on(starts: Sequence[RawStart | None]) -> Callable[[RawStart | None], bool]:
     """Whether a message was sent to the same process as the first, or could have been."""
     agent = starts[0].agent if starts and starts[0] is not None else ""
-    return lambda one: one is not None and one.two_way and one.gateway is not None and one.agent == agent
+    return lambda start: (
+        start is not None and start.two_way and start.gateway is not None and start.agent == agent
+    )
 
 
 def recorded_tape(path: str) -> RecordedRun:
@@ -146,7 +148,7 @@ def _with_model(options: GatewayOptions, recording: RecordedRun) -> GatewayOptio
 
 
 def replay_request(
-    recorded: RecordedRun,
+    run_recorded: RecordedRun,
     *,
     cwd: str = "",
     prompt: str | None = None,
@@ -155,9 +157,9 @@ def replay_request(
     limits: Limits | None = None,
 ) -> Request:
     """`cwd`: another folder than the recorded one. `model`: the one that answers after a fork. Raises UsageError."""
-    start = recorded.start
+    start = run_recorded.start
     if (
-        recorded.is_foreign and not cwd
+        run_recorded.is_foreign and not cwd
     ):  # it may name any folder of this machine, and its commands write there
         raise UsageError(
             f"a tape does not say where it is played, and this one was recorded in {start.cwd or 'no folder'}",
@@ -165,30 +167,32 @@ def replay_request(
         )
     if prompt is None and not start.prompt:
         raise UsageError(
-            f"{recorded.source} does not say what the agent was asked", hint="say it with --prompt TEXT"
+            f"{run_recorded.source} does not say what the agent was asked", hint="say it with --prompt TEXT"
         )
-    left_out = _NOT_FROM_STRANGERS if recorded.is_foreign else frozenset[str]()
-    kept: dict[str, Any] = {name: start.request[name] for name in _KEPT if name in start.request}
-    kept = {name: value for name, value in kept.items() if name not in left_out}
-    kept = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
-    options = _with_model(options or GatewayOptions(), recorded)
+    left_out = _NOT_FROM_STRANGERS if run_recorded.is_foreign else frozenset[str]()
+    fields: dict[str, Any] = {name: start.request[name] for name in _KEPT if name in start.request}
+    fields = {name: value for name, value in fields.items() if name not in left_out}
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    options = _with_model(options or GatewayOptions(), run_recorded)
     return Request(
         agent=start.agent,
         prompt=start.prompt if prompt is None else prompt,
         cwd=cwd or start.cwd,
         model=model or (start.model if options.fork_at is not None else ""),
-        gateway=replace(options, recording=recorded.path, further=recorded.further, source=recorded.source),
+        gateway=replace(
+            options, recording=run_recorded.path, further=run_recorded.further, source=run_recorded.source
+        ),
         limits=limits or Limits(),
-        on_ask=_unasked(start, kept),
-        **kept,
+        on_ask=_unasked(start, fields),
+        **fields,
     )
 
 
-def _unasked(start: RawStart, kept: dict[str, Any]) -> OnAsk | None:
+def _unasked(start: RawStart, fields: dict[str, Any]) -> OnAsk | None:
     """How a question is answered that the recording does not answer."""
     if start.request.get("on_ask") == "allow":
         return "allow"
-    return "deny" if kept.get("permissions") in ("ask", "accept-edits") else None
+    return "deny" if fields.get("permissions") in ("ask", "accept-edits") else None
 
 
 def answered_calls(run: RecordedRun) -> list[tuple[RawRequest, RawResponse]]:

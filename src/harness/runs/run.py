@@ -127,8 +127,10 @@ class Run:
             return self._worker.result.session_id
         follower = self.hub.follower(self._first_seq)
         try:
-            named = (event for event in follower.poll() if event.run_id == self.id and event.session_id)
-            return next((event.session_id for event in named if event.session_id != self.id), "")
+            named_events = (
+                event for event in follower.poll() if event.run_id == self.id and event.session_id
+            )
+            return next((event.session_id for event in named_events if event.session_id != self.id), "")
         finally:
             follower.close()
 

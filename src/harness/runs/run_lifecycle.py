@@ -148,13 +148,13 @@ class RunLifecycle:
         self.reported_turns: int | None = None
         """The same, where the agent itself counts them."""
         self.used = Usage()
-        self._stated = Usage()
+        self._stated_usage = Usage()
         """What the agent itself says it used, where a gateway sees it."""
         self._calls: list[Event] = []
         """What a gateway saw before the run had begun."""
         self.known_session_id = ""
         """The agent's own id of its session, where it is known before the agent reports it."""
-        self._begun = False
+        self._has_begun = False
         self._session_id = ""
         self._has_new_session = False
         self._native: Result | None = None
@@ -199,8 +199,8 @@ class RunLifecycle:
 
     def open_call(self, call_id: str) -> ToolStart | None:
         """The call of that id, in whichever run, if it has not ended."""
-        found = (start for (_, name), start in self._open_calls.items() if name == call_id)
-        return next(found, None)
+        starts = (start for (_, name), start in self._open_calls.items() if name == call_id)
+        return next(starts, None)
 
     def is_ambiguous(self, call_id: str) -> bool:
         """Whether the id stands, or stood, for two calls at once. Model servers make ids, and some repeat them."""
@@ -219,7 +219,7 @@ class RunLifecycle:
             if handler is not None:
                 handler(event, out)
             else:
-                if not self._begun:
+                if not self._has_begun:
                     self._begin_unannounced(out)
                 out.append(event)
 
@@ -231,7 +231,7 @@ class RunLifecycle:
     def note_calls(self, events: Sequence[Event], out: list[Event]) -> None:
         """What a gateway saw. It may see a call before the agent has said that it began."""
         self._calls += events
-        if not self._begun:
+        if not self._has_begun:
             return
         calls, self._calls = self._calls, []
         for event in calls:
@@ -256,7 +256,7 @@ class RunLifecycle:
 
     def end(self, exit: RawExit, out: list[Event], *, announces_end: bool) -> None:
         """Close everything and say how it ended."""
-        if not self._begun:
+        if not self._has_begun:
             self._begin_unannounced(out)
         self._learn_session(exit.session_id, out)
         outcome = decide(exit, self._native, self.stopped, announces_end=announces_end)
@@ -281,13 +281,13 @@ class RunLifecycle:
 
     def _on_start(self, event: SessionStart, out: list[Event]) -> None:
         if event.run_id:
-            if not self._begun:
+            if not self._has_begun:
                 self._begin_unannounced(out)
             if event.run_id not in self._open_children:
                 self._open_children[event.run_id] = event
                 out.append(event)
             return
-        if not self._begun:
+        if not self._has_begun:
             self._begin(event, out)
         else:
             self._learn_session(event.session_id, out)
@@ -302,7 +302,7 @@ class RunLifecycle:
         self._begin(SessionStart(), out)
 
     def _begin(self, event: SessionStart, out: list[Event]) -> None:
-        self._begun = True
+        self._has_begun = True
         event = event if event.session_id else replace(event, session_id=self.known_session_id)
         self._session_id = event.session_id
         start = self.start
@@ -334,7 +334,7 @@ class RunLifecycle:
         out.append(event if event.text else replace(event, text=self._last_text.pop(event.run_id, "")))
 
     def _on_message(self, event: Message, out: list[Event]) -> None:
-        if not self._begun:
+        if not self._has_begun:
             self._begin_unannounced(out)
         if event.role == "assistant":
             if event.text:
@@ -344,7 +344,7 @@ class RunLifecycle:
         out.append(event)
 
     def _on_tool_start(self, event: ToolStart, out: list[Event]) -> None:
-        if not self._begun:
+        if not self._has_begun:
             self._begin_unannounced(out)
         key = (event.run_id, event.call_id)
         if key in self._open_calls:
@@ -361,7 +361,7 @@ class RunLifecycle:
         out.append(event)
 
     def _on_tool_end(self, event: ToolEnd, out: list[Event]) -> None:
-        if not self._begun:
+        if not self._has_begun:
             self._begin_unannounced(out)
         start = self._open_calls.pop((event.run_id, event.call_id), None)
         if start is None:
@@ -376,7 +376,7 @@ class RunLifecycle:
         out.append(event)
 
     def _on_relay(self, event: Relay, out: list[Event]) -> None:
-        if not self._begun:
+        if not self._has_begun:
             self._begin_unannounced(out)
         self._open_relays[event.id] = event
         out.append(event)
@@ -387,16 +387,16 @@ class RunLifecycle:
             out.append(event)
 
     def _on_usage(self, event: UsageDelta, out: list[Event]) -> None:
-        if not self._begun:
+        if not self._has_begun:
             self._begin_unannounced(out)
         if self._has_gateway:  # which counts itself: nothing is counted twice
-            self._stated = self._stated.plus(event.usage)
+            self._stated_usage = self._stated_usage.plus(event.usage)
             return
         self.used = self.used.plus(event.usage)
         out.append(event)
 
     def _on_error(self, event: Error, out: list[Event]) -> None:
-        if not self._begun:
+        if not self._has_begun:
             self._begin_unannounced(out)
         if not event.run_id:
             self._has_failed = True
@@ -439,11 +439,11 @@ class RunLifecycle:
         native = self._native or Result(success=False)
         usage = native.usage or self.used or None
         cost = native.total_cost_usd
-        stated: Usage | None = None
+        stated_usage: Usage | None = None
         if self._has_gateway:
-            stated = native.usage or self._stated or None
-            if stated is not None and stated.cost_usd is None and cost is not None:
-                stated = replace(stated, cost_usd=cost, cost_source="stated")
+            stated_usage = native.usage or self._stated_usage or None
+            if stated_usage is not None and stated_usage.cost_usd is None and cost is not None:
+                stated_usage = replace(stated_usage, cost_usd=cost, cost_source="stated")
             usage, cost = self.used or None, None
         duration = native.duration_ms
         if duration is None and self.start is not None:
@@ -457,7 +457,7 @@ class RunLifecycle:
             duration_ms=duration,
             total_cost_usd=cost if cost is not None or usage is None else usage.cost_usd,
             usage=usage,
-            stated=stated,
+            stated=stated_usage,
             exit_code=exit.code,
             signal=exit.signal,
             turns=native.turns if native.turns is not None else self.reported_turns,

@@ -217,9 +217,9 @@ def _result_of(request_id: Any, call: Future[ToolOutput]) -> _Fields:
         output = ToolOutput(text=f"the call failed: {error!r}", success=False)
     content: list[_Fields] = [{"type": "text", "text": output.text}]
     content += [
-        {"type": "image", "mimeType": one.media_type, "data": one.data}
-        for one in output.attachments
-        if one.media_type.startswith("image/")
+        {"type": "image", "mimeType": attachment.media_type, "data": attachment.data}
+        for attachment in output.attachments
+        if attachment.media_type.startswith("image/")
     ]
     result = {"content": content, "isError": not output.success}
     return {"jsonrpc": "2.0", "id": request_id, "result": result}

@@ -260,7 +260,9 @@ class HandoverFolder:
         """By its id, or the new session's, or a beginning of them. Raises UsageError."""
         name = text.strip()
         manifests = [
-            one for one in self.all() if name and (one.id.startswith(name) or one.session_id.startswith(name))
+            manifest
+            for manifest in self.all()
+            if name and (manifest.id.startswith(name) or manifest.session_id.startswith(name))
         ]
         if len(manifests) != 1:
             what = f"{len(manifests)} hand-overs begin with" if manifests else "there is no hand-over"

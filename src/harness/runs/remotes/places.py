@@ -32,10 +32,10 @@ class RemotePlace(msgspec.Struct, frozen=True, kw_only=True):
 
 def names(environ: Mapping[str, str], directory: str = "") -> list[str]:
     """Of all runners that can be named."""
-    found = list(_tables(environ, directory))
+    place_names = list(_tables(environ, directory))
     if _is_address(environ.get("HARNESS_RUNNER", "")):
-        found.append(OF_THE_ENVIRONMENT)
-    return found
+        place_names.append(OF_THE_ENVIRONMENT)
+    return place_names
 
 
 def find(name: str, environ: Mapping[str, str], directory: str = "") -> RemotePlace:
@@ -47,8 +47,10 @@ def find(name: str, environ: Mapping[str, str], directory: str = "") -> RemotePl
         return RemotePlace(name=name, url=url, token=environ.get("HARNESS_RUNNER_TOKEN", ""), agent=agent)
     table = _tables(environ, directory).get(name)
     if table is None:
-        known = ", ".join(names(environ, directory))
-        raise UsageError(f"no runner is called {name[:100]!r}", hint=f"there are: {known}" if known else _HOW)
+        known_places = ", ".join(names(environ, directory))
+        raise UsageError(
+            f"no runner is called {name[:100]!r}", hint=f"there are: {known_places}" if known_places else _HOW
+        )
     if "url" not in table:
         raise UsageError(f"the runner {name} has no address", hint=f"set runners.{name}.url")
     token_file = table.get("token_file", "")
@@ -63,16 +65,16 @@ def find(name: str, environ: Mapping[str, str], directory: str = "") -> RemotePl
 
 def described(environ: Mapping[str, str], directory: str = "") -> list[dict[str, str]]:
     """For clients that choose one: never the token."""
-    found = []
+    places = []
     for name in names(environ, directory):
         table = _tables(environ, directory).get(name, {})
         if name == OF_THE_ENVIRONMENT:
             table = {"url": environ["HARNESS_RUNNER"], "agent": environ.get("HARNESS_RUNNER_AGENT", "")}
         url, agent = table.get("url", ""), table.get("agent") or OWN_AGENT
-        found.append(
+        places.append(
             {"name": name, "agent": agent, "url": without_secrets(url), "cwd": table.get("cwd") or ""}
         )
-    return found
+    return places
 
 
 def read_token(path: str) -> str:
@@ -94,14 +96,14 @@ def without_secrets(url: str) -> str:
 
 
 def _usual(environ: Mapping[str, str], directory: str) -> str:
-    given = environ.get("HARNESS_RUNNER", "")
-    if given:
-        return OF_THE_ENVIRONMENT if _is_address(given) else given
-    known = names(environ, directory)
-    if len(known) == 1:
-        return known[0]
-    if known:
-        raise UsageError("no runner was named", hint=f"there are: {', '.join(known)}")
+    usual_place = environ.get("HARNESS_RUNNER", "")
+    if usual_place:
+        return OF_THE_ENVIRONMENT if _is_address(usual_place) else usual_place
+    place_names = names(environ, directory)
+    if len(place_names) == 1:
+        return place_names[0]
+    if place_names:
+        raise UsageError("no runner was named", hint=f"there are: {', '.join(place_names)}")
     raise UsageError("no runner was named", hint=f"give -- --runner URL, or {_HOW}")
 
 

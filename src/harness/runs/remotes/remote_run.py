@@ -99,20 +99,24 @@ def remembered(launch: Launch, hub: Hub, place: RemotePlace) -> RemoteMemory:
 def briefing(turns: list[Turn]) -> str:
     """Empty for an empty conversation; only its end where it is too long."""
     parts = [part for turn in turns if (part := _text_of(turn))]
-    shown, size = list[str](), 0
+    briefing_lines, size = list[str](), 0
     for part in reversed(parts):
         size += len(part)
         if size > _MOST_CHARACTERS:
-            shown.append(f"[{len(parts) - len(shown)} earlier messages and results are left out]")
+            briefing_lines.append(
+                f"[{len(parts) - len(briefing_lines)} earlier messages and results are left out]"
+            )
             break
-        shown.append(part)
-    return "\n\n".join([_OPENING, *reversed(shown)]) if shown else ""
+        briefing_lines.append(part)
+    return "\n\n".join([_OPENING, *reversed(briefing_lines)]) if briefing_lines else ""
 
 
 def _text_of(turn: Turn) -> str:
     match turn:
         case UserTurn():
-            files = [f"[attached: {one.name or one.media_type}]" for one in turn.attachments]
+            files = [
+                f"[attached: {attachment.name or attachment.media_type}]" for attachment in turn.attachments
+            ]
             return "\n".join([f"User: {turn.text}", *files])
         case AssistantTurn():
             calls = [f"[called {call.name}: {str(call.input)[:_MOST_OF_A_RESULT]}]" for call in turn.calls]
@@ -206,11 +210,11 @@ class RemoteRun:
         """Until it is known to have started. Where nothing ever arrived, it is not tried again."""
         if self._stopped.is_set():
             raise HarnessError("the run was stopped before it began")
-        wanted = self._wanted(memory)
+        run_order = self._wanted(memory)
         until_s, pause_s, may_have_begun = time.monotonic() + _TIMEOUT_S, _FIRST_PAUSE_S, False
         while True:
             try:
-                started = self._client.start(wanted)
+                started_run = self._client.start(run_order)
                 break
             except BROKEN as error:
                 may_have_begun = may_have_begun or not isinstance(error, Unreachable)
@@ -218,13 +222,13 @@ class RemoteRun:
                     raise
             self._stopped.wait(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-        self._source.run_ids[started.run_id] = self._run_id
-        if started.run_id != self._remote_id:  # a runner that knows no keys
-            self._remote_id = started.run_id
-            self._sender = CommandSender(self._client, started.run_id)
+        self._source.run_ids[started_run.run_id] = self._run_id
+        if started_run.run_id != self._remote_id:  # a runner that knows no keys
+            self._remote_id = started_run.run_id
+            self._sender = CommandSender(self._client, started_run.run_id)
         if self._stopped.is_set():
             self._sender.put("cancel")  # it may have come before the run was known there
-        self.is_steerable = started.is_steerable
+        self.is_steerable = started_run.is_steerable
 
     def _follow(self) -> None:
         last_event_s, pause_s = time.monotonic(), _FIRST_PAUSE_S
@@ -257,9 +261,9 @@ class RemoteRun:
                 event = decode(msgspec.json.encode(value))
             except UNREADABLE:
                 continue
-            known = self._source.run_ids
-            known.setdefault(event.run_id, event.run_id)
-            is_ours = known[event.run_id] == self._run_id
+            known_ids = self._source.run_ids
+            known_ids.setdefault(event.run_id, event.run_id)
+            is_ours = known_ids[event.run_id] == self._run_id
             if is_ours and isinstance(event, SessionStart):
                 event = replace(event, runner=self._place.name)
             elif is_ours and isinstance(event, Result):
@@ -302,7 +306,7 @@ class RemoteRun:
     def _wanted(self, memory: RemoteMemory) -> dict[str, Any]:
         request, place = self._launch.request, self._place
         appended = "\n\n".join(filter(None, (request.append_system_prompt, memory.briefing)))
-        wanted = {
+        run_fields = {
             "agent": place.agent,
             "prompt": request.prompt,
             "key": self._remote_id,
@@ -317,7 +321,7 @@ class RemoteRun:
             "maxTurns": request.limits.max_turns,
             "maxBudgetUsd": request.limits.max_budget_usd,
         }
-        return {name: value for name, value in wanted.items() if value not in ("", None)}
+        return {name: value for name, value in run_fields.items() if value not in ("", None)}
 
 
 _OPTIONS = ("--runner", "--agent", "--cwd", "--token-file")
@@ -332,13 +336,13 @@ def start(launch: Launch, hub: Hub, on_end: OnEnd, redact: bool) -> RemoteRun:
 def place_of(launch: Launch) -> RemotePlace:
     """By an address or a name after `--`, else as the user has set it."""
     arguments, environ = parse(launch.request.extra_args), launch.invocation.env
-    named = arguments.get("--runner", "")
-    if "://" in named:
+    place_name = arguments.get("--runner", "")
+    if "://" in place_name:
         token = environ.get("HARNESS_RUNNER_TOKEN", "")
-        place = RemotePlace(name=without_secrets(named), url=named, token=token)
+        place = RemotePlace(name=without_secrets(place_name), url=place_name, token=token)
         place = replace(place, agent=environ.get("HARNESS_RUNNER_AGENT", "") or place.agent)
     else:
-        place = find(named, environ, launch.request.cwd)
+        place = find(place_name, environ, launch.request.cwd)
     if token_file := arguments.get("--token-file", ""):
         place = replace(place, token=read_token(token_file))
     return replace(
@@ -348,7 +352,7 @@ def place_of(launch: Launch) -> RemotePlace:
 
 def parse(arguments: Sequence[str]) -> dict[str, str]:
     """Raises UsageError for what means nothing here."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     rest = iter(arguments)
     for word in rest:
         name, sign, value = word.partition("=")
@@ -356,7 +360,7 @@ def parse(arguments: Sequence[str]) -> dict[str, str]:
             raise UsageError(
                 f"unknown option after --: {word}", hint=f"expected one of: {', '.join(_OPTIONS)}"
             )
-        found[name] = value if sign else next(rest, "")
-        if not found[name]:
+        values[name] = value if sign else next(rest, "")
+        if not values[name]:
             raise UsageError(f"{name} needs a value")
-    return found
+    return values

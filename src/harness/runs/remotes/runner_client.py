@@ -68,9 +68,9 @@ class RunnerClient:
         self._address = (parts.hostname, parts.port)
         self._headers = {"Authorization": f"Bearer {token}"}
 
-    def start(self, wanted: dict[str, Any]) -> Started:
+    def start(self, run_fields: dict[str, Any]) -> Started:
         """A run there: of the same key the same one. Raises RunnerRefused, Unreachable and the rest of `BROKEN`."""
-        answer = self._post("/runs", wanted)
+        answer = self._post("/runs", run_fields)
         if "runId" not in answer:
             raise RunnerRefused("what answers there is no runner", 200)
         return Started(str(answer["runId"]), bool(answer.get("steerable")))
@@ -112,10 +112,10 @@ class RunnerClient:
         finally:
             connection.close()
         try:
-            found: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+            reply: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise HTTPException(f"the answer is no JSON: {error}") from error
-        return found
+        return reply
 
 
 def _read(answer: HTTPResponse) -> Iterator[ServerEvent]:
