@@ -250,7 +250,7 @@ def _standard_routes(plan: Plan, channels: Channels, closing: ExitStack) -> list
         closing.callback(api.close)
         return api.routes()
 
-    known: dict[str, Callable[[], Sequence[BaseRoute]]] = {
+    known_routes: dict[str, Callable[[], Sequence[BaseRoute]]] = {
         "acp": acp,
         "agui": AgUiApi(channels, models, plan.default).routes,
         "openai": lambda: [
@@ -259,7 +259,7 @@ def _standard_routes(plan: Plan, channels: Channels, closing: ExitStack) -> list
             *OpenAiResponses(conversations, models).routes(),
         ],
     }
-    return [route for name in dict.fromkeys(plan.endpoints) for route in known[name]()]
+    return [route for name in dict.fromkeys(plan.endpoints) for route in known_routes[name]()]
 
 
 class IndexUpdater:

@@ -54,69 +54,69 @@ class BrowserKeys:
     def __init__(self, path: str = "") -> None:
         self._path = path
         self._mark: tuple[int, int, int] | None = None
-        self._stored = _StoredKeys()
+        self._keys_stored = _StoredKeys()
         self.refresh()
 
     @property
     def logouts(self) -> int:
-        return self._stored.logouts
+        return self._keys_stored.logouts
 
     def __contains__(self, name: str) -> bool:
-        return name in self._stored.keys
+        return name in self._keys_stored.keys
 
     def refresh(self) -> None:
         """Read what other servers have changed."""
         if self._path and (mark := _mark(self._path)) != self._mark:
-            logouts = self._stored.logouts
-            self._mark, self._stored = mark, _read(self._path)
+            logouts = self._keys_stored.logouts
+            self._mark, self._keys_stored = mark, _read(self._path)
             # A file that is missing or damaged logs all browsers out.
-            self._stored.logouts = (
-                max(self._stored.logouts, logouts + 1) if mark is None else self._stored.logouts
+            self._keys_stored.logouts = (
+                max(self._keys_stored.logouts, logouts + 1) if mark is None else self._keys_stored.logouts
             )
 
     def add(self, browser: str = "") -> tuple[str, str]:
         """A new key: its name and its secret. Raises StoreError."""
         name, secret = secrets.token_urlsafe(12), secrets.token_hex(32)
-        with self._changing() as stored:
-            stored.keys[name] = _Key(secret, int(time.time()), browser)
+        with self._changing() as stored_keys:
+            stored_keys.keys[name] = _Key(secret, int(time.time()), browser)
         return name, secret
 
     def listed(self) -> list[tuple[str, str, int]]:
         """The name, the browser and the last use (in seconds) of every key, the last used first."""
         self.refresh()
-        known = sorted(self._stored.keys.items(), key=lambda item: item[1].used_s, reverse=True)
-        return [(name, key.browser, key.used_s) for name, key in known]
+        known_keys = sorted(self._keys_stored.keys.items(), key=lambda item: item[1].used_s, reverse=True)
+        return [(name, key.browser, key.used_s) for name, key in known_keys]
 
     def is_proof(self, name: str, messages: Iterable[str], proof: str) -> bool:
         """Whether it was made of one of the messages with the key of this name; if so, the key stays valid for longer."""
         self.refresh()
-        key = self._stored.keys.get(name)
+        key = self._keys_stored.keys.get(name)
         if key is None or time.time() - key.used_s > _EXPIRES_S:
             return False
         secret, shown_proof = bytes.fromhex(key.secret), proof.encode("ascii", "replace")
         expected = [hmac.new(secret, message.encode(), sha256).hexdigest().encode() for message in messages]
         if not any(hmac.compare_digest(one, shown_proof) for one in expected):
             return False
-        with self._changing() as stored:
-            if name in stored.keys:
-                stored.keys[name].used_s = int(time.time())
+        with self._changing() as stored_keys:
+            if name in stored_keys.keys:
+                stored_keys.keys[name].used_s = int(time.time())
         return True
 
     def remove(self, name: str) -> None:
         """Raises StoreError."""
-        with self._changing() as stored:
-            stored.keys.pop(name, None)
+        with self._changing() as stored_keys:
+            stored_keys.keys.pop(name, None)
 
     def log_out(self) -> None:
         """Make all keys and credentials invalid. Raises StoreError."""
-        with self._changing() as stored:
-            stored.keys.clear()
-            stored.logouts += 1
+        with self._changing() as stored_keys:
+            stored_keys.keys.clear()
+            stored_keys.logouts += 1
 
     @contextmanager
     def _changing(self) -> Iterator[_StoredKeys]:
         if not self._path:
-            yield self._stored
+            yield self._keys_stored
             return
         try:
             make_private_directory(os.path.dirname(self._path))
@@ -128,9 +128,9 @@ class BrowserKeys:
 
             fcntl.flock(fd, fcntl.LOCK_EX)
             self.refresh()
-            yield self._stored
+            yield self._keys_stored
             self._forget_old()
-            replace_private(self._path, msgspec.json.encode(self._stored) + b"\n")
+            replace_private(self._path, msgspec.json.encode(self._keys_stored) + b"\n")
             self._mark = _mark(self._path)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -139,8 +139,8 @@ class BrowserKeys:
 
     def _forget_old(self) -> None:
         oldest_s = time.time() - _EXPIRES_S
-        known = sorted(self._stored.keys.items(), key=lambda item: item[1].used_s)[-_MOST_KEYS:]
-        self._stored.keys = {name: key for name, key in known if key.used_s >= oldest_s}
+        known_keys = sorted(self._keys_stored.keys.items(), key=lambda item: item[1].used_s)[-_MOST_KEYS:]
+        self._keys_stored.keys = {name: key for name, key in known_keys if key.used_s >= oldest_s}
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(

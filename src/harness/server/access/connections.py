@@ -98,7 +98,7 @@ class Connections:
 
     def drop_oldest(self) -> bool:
         """Cut off the stranger that has been there longest, preferably one without a request."""
-        silent = (client for client, one in self._strangers.items() if not one.has_asked)
+        silent = (client for client, connection in self._strangers.items() if not connection.has_asked)
         client = next(silent, None) or next(iter(self._strangers), None)
         if client is None:
             return False
@@ -108,8 +108,8 @@ class Connections:
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
-        for client, one in list(self._strangers.items()):
-            if now_s - one.since_s >= (self._stranger_s if one.has_asked else self._unasked_s):
+        for client, connection in list(self._strangers.items()):
+            if now_s - connection.since_s >= (self._stranger_s if connection.has_asked else self._unasked_s):
                 self._strangers.pop(client).transport.abort()
         self._timer = loop.call_later(_LOOK_EVERY_S, self._look) if self._strangers else None
 
@@ -117,9 +117,9 @@ class Connections:
 def raise_open_files() -> int:
     """Raise the limit on open files as far as allowed; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    most_files = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most_files:
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, hard))
+            return most_files
     return _MOST_FILES if soft == resource.RLIM_INFINITY else soft

@@ -75,11 +75,11 @@ class Access:
         token_file: str = "",
         keys: BrowserKeys | None = None,
         clock: Clock = time.time,
-        read: Callable[[str], str] | None = None,
+        read_file: Callable[[str], str] | None = None,
     ) -> None:
         """`token_file`: where the token is read from, and how; replacing the file replaces the token."""
         self.token = token
-        self._read = read or _read_token
+        self._read_file = read_file or _read_token
         self._file = token_file
         self._file_mark = _mark(token_file)
         self._keys = keys or BrowserKeys()
@@ -100,8 +100,8 @@ class Access:
 
     def redeem(self, code: str) -> bool:
         """Whether a link's code is valid; it is used up by this."""
-        found = [known for known in self._links if _is_same(known, code)]
-        return bool(found) and self._clock() < self._links.pop(found[0])
+        links = [link for link in self._links if _is_same(link, code)]
+        return bool(links) and self._clock() < self._links.pop(links[0])
 
     def log_in(self, browser: str = "") -> tuple[str, str, str]:
         """For a browser with a valid link: its credential, the name of its key and the key. Raises StoreError."""
@@ -132,8 +132,8 @@ class Access:
 
     def logins(self, asking: AccessGrant) -> list[Login]:
         """All browsers that are logged in, the last used first."""
-        used_s = {one.key_name: one.idle_ends_s - _IDLE_S for one in self._logins.values()}
-        found = [
+        used_s = {login.key_name: login.idle_ends_s - _IDLE_S for login in self._logins.values()}
+        logins_shown = [
             Login(
                 id=name,
                 browser=browser,
@@ -142,7 +142,7 @@ class Access:
             )
             for name, browser, last_s in self._keys.listed()
         ]
-        return sorted(found, key=lambda one: one.used_ms, reverse=True)
+        return sorted(logins_shown, key=lambda login: login.used_ms, reverse=True)
 
     def log_out_one(self, key_name: str) -> bool:
         """The browser with this key; whether there was one. Raises StoreError."""
@@ -177,7 +177,7 @@ class Access:
             self._file_mark = mark
             self._of_token.is_revoked = True
             self._of_token = AccessGrant()
-            self.token = self._read(self._file)
+            self.token = self._read_file(self._file)
         self._keys.refresh()
         if self._keys.logouts != self._logouts:
             self._logouts = self._keys.logouts
@@ -188,8 +188,8 @@ class Access:
         now_s = self._clock()
         grant = AccessGrant(key_name, now_s + _LONGEST_S)
         grant.idle_ends_s = now_s + _IDLE_S
-        known = {name: one for name, one in self._logins.items() if one.is_valid(now_s)}
-        self._logins = dict([*known.items(), (_hashed(credential), grant)][-_MOST_LOGINS:])
+        known_logins = {name: login for name, login in self._logins.items() if login.is_valid(now_s)}
+        self._logins = dict([*known_logins.items(), (_hashed(credential), grant)][-_MOST_LOGINS:])
         return credential
 
     def _revoke(self, is_meant: Callable[[AccessGrant], bool]) -> None:
@@ -215,8 +215,8 @@ def open_access(own_file: str, keys_file: str, *, named_file: str = "", token: s
     if token:
         return Access(_checked(token, "the token in the environment"), keys=keys)
     if named_file and os.path.exists(named_file):
-        chosen = _checked(_read_named(named_file), f"the token in {named_file}")
-        return Access(chosen, token_file=named_file, keys=keys, read=_read_named)
+        own_token = _checked(_read_named(named_file), f"the token in {named_file}")
+        return Access(own_token, token_file=named_file, keys=keys, read_file=_read_named)
     path = named_file or own_file
     return Access(load_token(path), token_file=path, keys=keys)
 
@@ -292,5 +292,5 @@ def _hashed(credential: str) -> str:
     return sha256(credential.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _is_same(known: str, given: str) -> bool:
-    return hmac.compare_digest(known.encode(), given.encode("utf-8", "surrogateescape"))
+def _is_same(known_code: str, code: str) -> bool:
+    return hmac.compare_digest(known_code.encode(), code.encode("utf-8", "surrogateescape"))

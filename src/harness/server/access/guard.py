@@ -74,16 +74,16 @@ class Bucket:
 
     def __init__(self, per_s: float, at_once: float) -> None:
         self._per_s = per_s
-        self._most = self._left = at_once
+        self._most = self._room_left = at_once
         self._at_s = time.monotonic()
 
     def take(self, count: int = 1) -> bool:
         now_s = time.monotonic()
-        self._left = min(self._most, self._left + (now_s - self._at_s) * self._per_s)
+        self._room_left = min(self._most, self._room_left + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s
-        if self._left < count:
+        if self._room_left < count:
             return False
-        self._left -= count
+        self._room_left -= count
         return True
 
 
@@ -163,9 +163,9 @@ class RequestGuard:
         """
         is_well = scope["path"] == LIVENESS or self._is_ready is None or await self._is_ready()
         answer = {"status": "ok" if is_well else "not ready"}
-        asked = _CHALLENGE.fullmatch(scope["query_string"])
-        if asked is not None and scope["path"] == LIVENESS:
-            answer["proof"] = proof_of(self._access.token, asked[1].decode(), self._names.local_url)
+        challenge = _CHALLENGE.fullmatch(scope["query_string"])
+        if challenge is not None and scope["path"] == LIVENESS:
+            answer["proof"] = proof_of(self._access.token, challenge[1].decode(), self._names.local_url)
         await _answer(scope, send, 200 if is_well else 503, encode(answer))
 
     def _check(self, scope: Scope) -> int:
@@ -264,18 +264,18 @@ class _Outgoing:
 
 def _headers(scope: Scope) -> dict[str, str]:
     """By name; values of a repeated header are joined, so that a header that may come once only is wrong then."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
-        found[key] = f"{found[key]}, {text}" if key in found else text
-    return found
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
 
 
 def _credential(scope: Scope) -> str:
     """The credential of a browser's socket."""
-    found = (name for name in scope.get("subprotocols", ()) if name.startswith(_CREDENTIAL))
-    return next(found, "").removeprefix(_CREDENTIAL)
+    credentials = (name for name in scope.get("subprotocols", ()) if name.startswith(_CREDENTIAL))
+    return next(credentials, "").removeprefix(_CREDENTIAL)
 
 
 def _limited(scope: Scope, receive: Receive, outgoing: _Outgoing, most_bytes: int) -> Receive:

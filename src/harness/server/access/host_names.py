@@ -41,9 +41,9 @@ def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> Hos
     origins = {f"http://{host}" for host in hosts}
     for name, own_port in map(_parsed, remote):
         ports = (own_port, port) if own_port else (port, *_USUAL_PORTS)
-        reached = [name] * (not own_port or own_port in _USUAL_PORTS) + [f"{name}:{one}" for one in ports]
-        hosts.update(reached)
-        origins.update(f"{scheme}://{host}" for host in reached for scheme in ("http", "https"))
+        host_names = [name] * (not own_port or own_port in _USUAL_PORTS) + [f"{name}:{one}" for one in ports]
+        hosts.update(host_names)
+        origins.update(f"{scheme}://{host}" for host in host_names for scheme in ("http", "https"))
     local = f"http://{OWN_NAMES[0]}:{port}"
     if public_url:
         origin, host, also, path = _public(public_url)
@@ -61,13 +61,13 @@ def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> Hos
 
 def _parsed(text: str) -> tuple[str, int]:
     """The name, and the port or 0."""
-    found = _NAME.fullmatch(text)
-    port = int(found[2] or 0) if found else 0
-    if found is None or port > 65535:
+    match = _NAME.fullmatch(text)
+    port = int(match[2] or 0) if match else 0
+    if match is None or port > 65535:
         raise UsageError(
             f"not a host name: {text!r}", hint="write NAME or NAME:PORT, without http:// and without a path"
         )
-    return found[1].lower(), port
+    return match[1].lower(), port
 
 
 def _public(url: str) -> tuple[str, str, str, str]:

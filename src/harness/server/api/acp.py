@@ -98,11 +98,11 @@ class WaitingMessages:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._has_more.wait(), wait_s)
         messages: list[bytes] = []
-        taken = 0
-        while self._messages and taken < _ENOUGH_WAITING:
+        count = 0
+        while self._messages and count < _ENOUGH_WAITING:
             messages.append(self._messages.popleft())
-            taken += len(messages[-1])
-        self.size -= taken
+            count += len(messages[-1])
+        self.size -= count
         self._has_room.set()
         if not self._messages and not self.is_over:
             self._has_more.clear()
@@ -120,7 +120,7 @@ class HttpConnection:
         self._boxes: dict[str, WaitingMessages] = {}
         self._places: dict[str | int, list[str]] = {}
         """The sessions of requests that are being answered, by their ids: a client may send one twice."""
-        self._asked: dict[str | int, str] = {}
+        self._open_requests: dict[str | int, str] = {}
         """And of each of ours: their ids may be like those of the client."""
         self._opening: dict[str | int, str] = {}
         """The sessions that are being opened, by request: a client opens its stream when an answer names it."""
@@ -149,7 +149,7 @@ class HttpConnection:
         elif is_request_id(request_id) and method in _OPENING:
             self._opening[request_id] = _session_named(message)
         elif is_request_id(request_id) and method is None:
-            self._asked.pop(request_id, None)
+            self._open_requests.pop(request_id, None)
         self._connection.take(message)
 
     def close(self) -> None:
@@ -183,10 +183,10 @@ class HttpConnection:
             return places.pop() if places else ""
         parameters = message["params"]
         if message["method"] == "$/cancel_request":
-            return self._asked.pop(parameters["requestId"], "")
+            return self._open_requests.pop(parameters["requestId"], "")
         session: str = parameters.get("sessionId", "")
         if request_id is not None:
-            self._asked[request_id] = session
+            self._open_requests[request_id] = session
         return session
 
 
@@ -297,8 +297,8 @@ class AcpApi:
 
 def _session_named(message: Fields) -> str:
     parameters = message.get("params")
-    named = parameters.get("sessionId") if isinstance(parameters, dict) else None
-    return named if isinstance(named, str) else ""
+    session_id = parameters.get("sessionId") if isinstance(parameters, dict) else None
+    return session_id if isinstance(session_id, str) else ""
 
 
 async def _write(websocket: WebSocket, box: WaitingMessages) -> None:

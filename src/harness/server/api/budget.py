@@ -107,8 +107,8 @@ class BudgetApi:
         return json_response(await asyncio.to_thread(self._settings))
 
     async def _put(self, request: Request) -> Response:
-        wanted = await read_body(request, LimitChanges)
-        changes = [_checked(change) for change in wanted.changes]
+        limit_changes = await read_body(request, LimitChanges)
+        changes = [_checked(change) for change in limit_changes.changes]
         if changes:
             await asyncio.to_thread(change_own, changes)
         return json_response(await asyncio.to_thread(self._settings))
@@ -116,26 +116,28 @@ class BudgetApi:
     def _settings(self) -> BudgetSettings:
         settings = config.load(self._cwd)
         prices = load_prices(settings)
-        limits = {(one.period, one.project): one for one in all_limits(config.own_settings(), "")}
+        limits = {(limit.period, limit.project): limit for limit in all_limits(config.own_settings(), "")}
         for folder in self._projects(prices):
-            limits |= {(one.period, one.project): one for one in limits_in(config.load(folder), folder)}
+            limits |= {
+                (limit.period, limit.project): limit for limit in limits_in(config.load(folder), folder)
+            }
         own = own_limits()
-        folders = {place_of(one.folder) for one in own.projects}
+        folders = {place_of(limit.folder) for limit in own.projects}
         states = spent_under(list(limits.values()), self._store, prices)
         return BudgetSettings(
-            own=own, limits=[_shown(one, folders) for one in states], file=config.user_file()
+            own=own, limits=[_shown(limit, folders) for limit in states], file=config.user_file()
         )
 
     def _projects(self, prices: Prices) -> list[str]:
         """Where something was spent this month, the most expensive first."""
         since_ms = period_start_ms("month")
         ledger = StoredAccounts.of(self._store).ledger(since_ms, leaves_out=is_copy)
-        spent: dict[str, float] = {}
+        spent_usd: dict[str, float] = {}
         for charge in ledger.charges(prices, day_of, since_ms):
             if charge.project:
                 root = repository_of(charge.project).root
-                spent[root] = spent.get(root, 0.0) + (charge.usage.cost_usd or 0.0)
-        return sorted(spent, key=lambda root: (-spent[root], root))[:_MOST_PROJECTS]
+                spent_usd[root] = spent_usd.get(root, 0.0) + (charge.usage.cost_usd or 0.0)
+        return sorted(spent_usd, key=lambda root: (-spent_usd[root], root))[:_MOST_PROJECTS]
 
 
 def own_limits() -> OwnLimits:

@@ -85,18 +85,18 @@ class ChangesApi:
         self._backend.listen_to_replacements(self._histories.forget)
 
     def routes(self) -> list[Route]:
-        one = "/api/sessions/{id}"
+        prefix = "/api/sessions/{id}"
         table: list[tuple[str, str, Handler]] = [
-            ("GET", f"{one}/changes", self._list),
-            ("GET", f"{one}/changes/file", self._file),
-            ("GET", f"{one}/changes/patch", self._patch),
-            ("GET", f"{one}/file", self._text),
-            ("POST", f"{one}/revert", self._revert),
-            ("POST", f"{one}/revert/undo", self._undo),
-            ("POST", f"{one}/commit", self._commit),
-            ("GET", f"{one}/undo", self._turns),
-            ("POST", f"{one}/undo", self._undo_turn),
-            ("POST", f"{one}/redo", self._redo_turn),
+            ("GET", f"{prefix}/changes", self._list),
+            ("GET", f"{prefix}/changes/file", self._file),
+            ("GET", f"{prefix}/changes/patch", self._patch),
+            ("GET", f"{prefix}/file", self._text),
+            ("POST", f"{prefix}/revert", self._revert),
+            ("POST", f"{prefix}/revert/undo", self._undo),
+            ("POST", f"{prefix}/commit", self._commit),
+            ("GET", f"{prefix}/undo", self._turns),
+            ("POST", f"{prefix}/undo", self._undo_turn),
+            ("POST", f"{prefix}/redo", self._redo_turn),
         ]
         return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
 
@@ -139,29 +139,27 @@ class ChangesApi:
         return await self._reviewed(request, patch)
 
     async def _revert(self, request: Request) -> Response:
-        asked, log_id = await read_body(request, RevertRequest), _id(request)
+        body, log_id = await read_body(request, RevertRequest), _id(request)
         return await self._reviewed(
             request,
-            lambda review: revert(
-                review, log_id, asked.scope, asked.paths, asked.expect, dry_run=asked.dry_run
-            ),
+            lambda review: revert(review, log_id, body.scope, body.paths, body.expect, dry_run=body.dry_run),
         )
 
     async def _undo(self, request: Request) -> Response:
-        asked, log_id = await read_body(request, UndoRequest), _id(request)
+        body, log_id = await read_body(request, UndoRequest), _id(request)
 
         def undone(review: Review) -> UndoneFiles:
             if review.folder is None:
                 raise UsageError("the folder of the conversation is not on this machine")
-            return UndoneFiles(undo(review.folder, log_id, asked.undo_id))
+            return UndoneFiles(undo(review.folder, log_id, body.undo_id))
 
         return await self._reviewed(request, undone)
 
     async def _commit(self, request: Request) -> Response:
-        asked = await read_body(request, CommitRequest)
+        body = await read_body(request, CommitRequest)
         answer = await self._reviewed(
             request,
-            lambda review: commit(review, asked.paths, asked.message, asked.expect_head, asked.expect),
+            lambda review: commit(review, body.paths, body.message, body.expect_head, body.expect),
         )
         self._mark_reviewed(_id(request))
         return answer

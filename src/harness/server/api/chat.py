@@ -132,11 +132,11 @@ class ChatApi:
         return json_response(ChatModelList(models=models, default_model=models[0]))
 
     async def _chat(self, request: Request) -> Response:
-        wanted = await read_body(request, ChatRequest)
-        if not wanted.messages:
+        body = await read_body(request, ChatRequest)
+        if not body.messages:
             raise UsageError("there are no messages", hint="the last one is the message to answer")
-        wanted = replace(wanted, model=self._models_here.resolved(wanted.model))
-        chat = _AgentChat(wanted) if wanted.mode == "agent" else await _rlm_chat(wanted)
+        body = replace(body, model=self._models_here.resolved(body.model))
+        chat = _AgentChat(body) if body.mode == "agent" else await _rlm_chat(body)
         session_id = new_run_id(self._clock())
         self._chats[session_id] = chat
         return StreamingResponse(
@@ -144,11 +144,11 @@ class ChatApi:
         )
 
     async def _relay(self, request: Request) -> Response:
-        wanted = await read_body(request, RelayRequest)
-        chat = self._chats.get(wanted.session_id)
+        body = await read_body(request, RelayRequest)
+        chat = self._chats.get(body.session_id)
         if chat is None:
             raise NotFound("session not found", hint="a chat ends with its stream")
-        if not chat.reply(request.path_params["id"], wanted.response):
+        if not chat.reply(request.path_params["id"], body.response):
             raise NotFound(
                 "relay not found", hint="it may have been answered already; the first answer counts"
             )
@@ -159,9 +159,9 @@ class ChatApi:
         try:
             yield sse(encode({"type": "connected", "sessionId": session_id}), event="connected")
             async for event in chat.events():
-                for sent in translation.feed(event):
-                    if type(sent) not in UNTOLD:
-                        yield sse(encode(sent), event=sent.__struct_config__.tag)  # type: ignore[arg-type]
+                for data in translation.feed(event):
+                    if type(data) not in UNTOLD:
+                        yield sse(encode(data), event=data.__struct_config__.tag)  # type: ignore[arg-type]
         except HarnessError as error:
             yield sse(encode({"type": "error", "message": error.message}), event="error")
         finally:
@@ -170,24 +170,26 @@ class ChatApi:
 
 
 class _AgentChat:
-    def __init__(self, wanted: ChatRequest) -> None:
-        system, turns, prompt = conversation(wanted.messages)
-        cwd = os.path.abspath(wanted.cwd or os.getcwd())
+    def __init__(self, body: ChatRequest) -> None:
+        system, turns, prompt = conversation(body.messages)
+        cwd = os.path.abspath(body.cwd or os.getcwd())
         permissions = Permissions(
             "ask",
-            allowlist=wanted.permissions.allowlist,
-            allow_once=wanted.permissions.allow_once,
-            deny=[Denial(call_id=one.tool_call_id, reason=one.reason) for one in wanted.permissions.deny],
+            allowlist=body.permissions.allowlist,
+            allow_once=body.permissions.allow_once,
+            deny=[
+                Denial(call_id=denial.tool_call_id, reason=denial.reason) for denial in body.permissions.deny
+            ],
             folder=WorkFolder(root=os.path.realpath(cwd)),
             rules=rules_for(OWN_AGENT, cwd),
         )
         options = AgentOptions(
-            model=open_model(wanted.model),
+            model=open_model(body.model),
             tools=tuple(default_tools(cwd, "agent-default")),
             permissions=permissions,
             system_prompt=system,
-            max_iterations=wanted.max_iterations or 10,
-            max_depth=3 if wanted.max_depth is None else wanted.max_depth,
+            max_iterations=body.max_iterations or 10,
+            max_depth=3 if body.max_depth is None else body.max_depth,
         )
         self._agents = Orchestrator(options, cwd=cwd)
         self._agents.spawn(prompt, turns=turns)
@@ -232,17 +234,17 @@ class _RunChat:
             await asyncio.to_thread(self._run.wait)
 
 
-async def _rlm_chat(wanted: ChatRequest) -> ChatRun:
-    _system, _turns, prompt = conversation(wanted.messages)
-    depth = () if wanted.max_depth is None else ("--max-depth", str(wanted.max_depth))
+async def _rlm_chat(body: ChatRequest) -> ChatRun:
+    _system, _turns, prompt = conversation(body.messages)
+    depth = () if body.max_depth is None else ("--max-depth", str(body.max_depth))
     request = asked.Request(
         agent="rlm",
         prompt=prompt,
-        model=wanted.model,
-        cwd=wanted.cwd,
+        model=body.model,
+        cwd=body.cwd,
         permissions="agent-default",
         extra_args=depth,
-        limits=asked.Limits(max_turns=wanted.max_iterations),
+        limits=asked.Limits(max_turns=body.max_iterations),
     )
     return _RunChat(await asyncio.to_thread(start, request, store=MemoryStore()))
 
@@ -302,9 +304,9 @@ class ChatModels:
 
     @property
     def default(self) -> str:
-        chosen = self._default.model if self._default.agent == OWN_AGENT else ""
-        chosen = chosen or self._settings.model_for(_spellings())
-        return self.resolved(chosen) if chosen else any_model()
+        default_model = self._default.model if self._default.agent == OWN_AGENT else ""
+        default_model = default_model or self._settings.model_for(_spellings())
+        return self.resolved(default_model) if default_model else any_model()
 
     def offered(self) -> list[str]:
         """Full names, the default first: one of each provider that can be asked here."""
@@ -313,8 +315,8 @@ class ChatModels:
 
     def resolved(self, name: str) -> str:
         """The full name of a model that the settings call by a short one, or of which only the provider is named."""
-        found = model_names.load(self._settings).resolve(name, _spellings()).id
-        return found if "/" in found else usual_of(found) or found
+        model_id = model_names.load(self._settings).resolve(name, _spellings()).id
+        return model_id if "/" in model_id else usual_of(model_id) or model_id
 
 
 def usual_of(provider: str) -> str:

@@ -42,11 +42,11 @@ class ExportsApi:
         self._settings = settings
 
     def routes(self) -> list[Route]:
-        one = "/api/sessions/{id}"
+        prefix = "/api/sessions/{id}"
         table: list[tuple[str, str, Handler]] = [
-            ("POST", f"{one}/keep", self._keep),
-            ("GET", f"{one}/hand-over", self._offer),
-            ("GET", f"{one}/export", self._export),
+            ("POST", f"{prefix}/keep", self._keep),
+            ("GET", f"{prefix}/hand-over", self._offer),
+            ("GET", f"{prefix}/export", self._export),
         ]
         return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
 
@@ -55,11 +55,11 @@ class ExportsApi:
         return json_response(KeptSession(id=copy.log_id, status=copy.status), 201)
 
     async def _offer(self, request: Request) -> Response:
-        wanted = request.query_params.get("to", "") or OWN_AGENT
-        return json_response(await asyncio.to_thread(self._offered, request.path_params["id"], wanted))
+        target = request.query_params.get("to", "") or OWN_AGENT
+        return json_response(await asyncio.to_thread(self._offered, request.path_params["id"], target))
 
-    def _offered(self, log_id: str, wanted: str) -> HandoverOffer:
-        agent, metadata = load(wanted), self._store.metadata(log_id)
+    def _offered(self, log_id: str, target: str) -> HandoverOffer:
+        agent, metadata = load(target), self._store.metadata(log_id)
         binary = find_binary(agent, self._settings.binary_for(names_of(agent)), os.environ)
         if not binary and agent.work is None:
             raise not_found(agent)

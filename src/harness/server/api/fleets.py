@@ -115,18 +115,18 @@ class FleetApi:
         self._started: list[DetachedProcess] = []
 
     def routes(self) -> list[Route]:
-        one = "/api/fleets/{name}"
+        prefix = "/api/fleets/{name}"
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/fleets", self._list),
-            ("GET", one, self._one),
-            ("GET", f"{one}/compare", self._compare),
-            ("GET", f"{one}/diff", self._difference),
-            ("GET", f"{one}/cases/{{case}}", self._case),
-            ("GET", f"{one}/report.html", self._html),
-            ("GET", f"{one}/cases.csv", self._csv),
-            ("POST", f"{one}/stop", self._stop),
-            ("POST", f"{one}/resume", self._resume),
-            ("POST", f"{one}/retry", self._retry),
+            ("GET", prefix, self._one),
+            ("GET", f"{prefix}/compare", self._compare),
+            ("GET", f"{prefix}/diff", self._difference),
+            ("GET", f"{prefix}/cases/{{case}}", self._case),
+            ("GET", f"{prefix}/report.html", self._html),
+            ("GET", f"{prefix}/cases.csv", self._csv),
+            ("POST", f"{prefix}/stop", self._stop),
+            ("POST", f"{prefix}/resume", self._resume),
+            ("POST", f"{prefix}/retry", self._retry),
         ]
         return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
 
@@ -141,8 +141,8 @@ class FleetApi:
         a, b = (request.query_params.get(name, "") for name in ("a", "b"))
 
         def compared(watch: FleetWatch) -> FleetComparison:
-            found = compare_variants(watch.fleet, a, b)
-            return FleetComparison(found, found.verdict)
+            comparison = compare_variants(watch.fleet, a, b)
+            return FleetComparison(comparison, comparison.verdict)
 
         return json_response(await self._read(request, compared))
 
@@ -174,21 +174,21 @@ class FleetApi:
         return _file(text.encode("utf-8", "replace"), "text/csv", f"{request.path_params['name']}.csv")
 
     async def _stop(self, request: Request) -> Response:
-        asked = await read_body(request, StopFleet)
+        body = await read_body(request, StopFleet)
 
         def stop(watch: FleetWatch) -> FleetSummary:
             if not watch.summary().is_attended:
                 raise Conflict(f"the fleet {watch.fleet.name} is not being run", hint="it can be resumed")
-            watch.fleet.records.request_stop("now" if asked.now else "after")
+            watch.fleet.records.request_stop("now" if body.now else "after")
             return watch.summary()
 
         return json_response(await self._read(request, stop))
 
     async def _resume(self, request: Request) -> Response:
-        asked = await read_body(request, ResumeFleet)
-        if asked.budget_usd is not None and not 0 < asked.budget_usd < float("inf"):
+        body = await read_body(request, ResumeFleet)
+        if body.budget_usd is not None and not 0 < body.budget_usd < float("inf"):
             raise UsageError("a budget is more than 0")
-        budget = [] if asked.budget_usd is None else ["--budget-usd", str(asked.budget_usd)]
+        budget = [] if body.budget_usd is None else ["--budget-usd", str(body.budget_usd)]
         return await self._start(request, "resume", budget)
 
     async def _retry(self, request: Request) -> Response:
@@ -217,7 +217,7 @@ class FleetApi:
 
     def _reap(self, loop: asyncio.AbstractEventLoop) -> None:
         """Until all that were started have ended."""
-        self._started = [one for one in self._started if one.code() is None]
+        self._started = [process for process in self._started if process.code() is None]
         if self._started:
             loop.call_later(_REAPED_EVERY_S, self._reap, loop)
 
@@ -237,7 +237,7 @@ class FleetApi:
             repeat=case.repeat,
             prompt=case.task.prompt,
             check=case.task.check,
-            attempts=[_attempt(one) for one in attempts],
+            attempts=[_attempt(attempt) for attempt in attempts],
             patch=patch[:_MOST_PATCH].decode("utf-8", "replace"),
             is_patch_cut=len(patch) > _MOST_PATCH,
             has_session=bool(session) and self._has_session(session),
@@ -269,23 +269,23 @@ class FleetApi:
             watch.close()
 
 
-def _attempt(one: Attempt) -> AttemptView:
-    known = {name: getattr(one.usage, name) for name in CLASSES}
+def _attempt(attempt: Attempt) -> AttemptView:
+    token_counts = {name: getattr(attempt.usage, name) for name in CLASSES}
     return AttemptView(
-        number=one.number,
-        session=one.log_id,
-        outcome=one.outcome,
-        passed=one.passed,
-        fault=one.fault,
-        detail=one.detail,
-        check_exit=one.check_exit,
-        check_output=one.check_output,
-        cost_usd=one.cost_usd,
-        tokens={name: amount for name, amount in known.items() if amount is not None},
-        run_s=one.run_s,
-        duration_s=one.duration_s,
-        started_ms=one.started_ms,
-        host=one.host,
+        number=attempt.number,
+        session=attempt.log_id,
+        outcome=attempt.outcome,
+        passed=attempt.passed,
+        fault=attempt.fault,
+        detail=attempt.detail,
+        check_exit=attempt.check_exit,
+        check_output=attempt.check_output,
+        cost_usd=attempt.cost_usd,
+        tokens={name: amount for name, amount in token_counts.items() if amount is not None},
+        run_s=attempt.run_s,
+        duration_s=attempt.duration_s,
+        started_ms=attempt.started_ms,
+        host=attempt.host,
     )
 
 

@@ -56,15 +56,15 @@ class FolderSettingsApi:
         return json_response(_data(trust))
 
     async def _trust(self, request: Request) -> Response:
-        wanted = await read_body(request, NewFolderTrust)
+        body = await read_body(request, NewFolderTrust)
 
         def carry_out() -> FolderTrust:
-            trust = self._judged(wanted.cwd, wanted.agent)
-            if trust.settings.digest != wanted.digest:
+            trust = self._judged(body.cwd, body.agent)
+            if trust.settings.digest != body.digest:
                 raise Conflict("the settings of this folder are not as they were shown", hint="look again")
             if trust.is_open:
                 trust_folder(trust)
-            return self._judged(wanted.cwd, wanted.agent)
+            return self._judged(body.cwd, body.agent)
 
         return json_response(_data(await asyncio.to_thread(carry_out)))
 

@@ -39,7 +39,7 @@ class GrantsApi:
     async def _list(self, request: Request) -> Response:
         del request
         await self._feed.is_loaded.wait()
-        found = [
+        grants = [
             SessionGrantData(
                 id=grant["id"],
                 label=grant["label"],
@@ -53,4 +53,4 @@ class GrantsApi:
             if self._backend.hub(row.id) is not None
             for grant in self._backend.status(row.id).grants
         ]
-        return json_response(GrantList(found))
+        return json_response(GrantList(grants))

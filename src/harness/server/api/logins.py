@@ -79,9 +79,9 @@ class LoginApi:
         return json_response(Nonce(self._access.nonce()))
 
     async def _log_in(self, request: Request) -> Response:
-        wanted = await read_body(request, LoginRequest)
-        if wanted.code:
-            if not self._access.redeem(wanted.code):
+        body = await read_body(request, LoginRequest)
+        if body.code:
+            if not self._access.redeem(body.code):
                 raise Unauthorized(
                     "this link was used already, is too old, or is not one of ours",
                     hint="`harness serve --link` prints another",
@@ -90,9 +90,9 @@ class LoginApi:
                 browser_name(request.headers.get("user-agent", ""))
             )
             return json_response(LoggedIn(credential=credential, key=LoginKey(name, secret)))
-        if not wanted.key_id:
+        if not body.key_id:
             raise UsageError("neither the code of a link nor a key was given", hint="see /openapi.json")
-        credential = self._access.log_in_again(wanted.key_id, wanted.nonce, wanted.proof, self._names.origins)
+        credential = self._access.log_in_again(body.key_id, body.nonce, body.proof, self._names.origins)
         if not credential:
             raise Unauthorized(
                 "this browser is logged out",

@@ -83,7 +83,7 @@ class MachineApi:
             self._agents = await asyncio.to_thread(_all_agents)
             self._agents_at_s = time.monotonic()
         runners = await asyncio.to_thread(places.described, os.environ, self._default.cwd)
-        agents = [one for one in self._agents if runners or one["name"] != REMOTE_AGENT]
+        agents = [agent for agent in self._agents if runners or agent["name"] != REMOTE_AGENT]
         return json_response({"agents": agents, "runners": runners})
 
     async def _models(self, request: Request) -> Response:
@@ -129,24 +129,24 @@ class MachineApi:
 
 
 def _all_agents() -> list[dict[str, Any]]:
-    found = installed_agents.everything()
+    agents_found = installed_agents.everything()
     return [
         {
-            "name": one.agent.name,
-            "title": one.agent.title,
-            "version": one.version,
-            "installed": one.is_available,
-            "usable": one.is_available,
-            "builtIn": one.is_built_in,
-            "install": one.agent.install,
-            "models": "model" in one.agent.supports,
-            "capabilities": installed_agents.capabilities(one.agent),
-            "twoWay": installed_agents.two_way(one.agent),
-            "permissionModes": installed_agents.permission_modes(one.agent),
-            "sandbox": dict(zip(("by", "refusal"), installed_agents.sandbox_of(one.agent), strict=True)),
-            "keys": list(one.agent.key_variables),
+            "name": agent.agent.name,
+            "title": agent.agent.title,
+            "version": agent.version,
+            "installed": agent.is_available,
+            "usable": agent.is_available,
+            "builtIn": agent.is_built_in,
+            "install": agent.agent.install,
+            "models": "model" in agent.agent.supports,
+            "capabilities": installed_agents.capabilities(agent.agent),
+            "twoWay": installed_agents.two_way(agent.agent),
+            "permissionModes": installed_agents.permission_modes(agent.agent),
+            "sandbox": dict(zip(("by", "refusal"), installed_agents.sandbox_of(agent.agent), strict=True)),
+            "keys": list(agent.agent.key_variables),
         }
-        for one in found
+        for agent in agents_found
     ]
 
 
@@ -158,7 +158,9 @@ def _price(prices: Prices, model: str) -> dict[str, float | None]:
 def _listed_models(agent: Agent, prices: Prices) -> list[dict[str, Any]]:
     """Of an agent that takes its key from one provider alone: the models of that provider, the newest first."""
     providers = [
-        name for name, one in PROVIDERS.items() if one.usual_model and {*one.keys} & {*agent.key_variables}
+        name
+        for name, provider in PROVIDERS.items()
+        if provider.usual_model and {*provider.keys} & {*agent.key_variables}
     ]
     if len(providers) != 1:
         return []
@@ -214,7 +216,7 @@ class UsageReports:
         self._lock = threading.Lock()
         self._state: object = None
         """What the reports were made of."""
-        self._made: dict[UsageQuestion, dict[str, Any]] = {}
+        self._answers: dict[UsageQuestion, dict[str, Any]] = {}
 
     def report(self, question: UsageQuestion) -> dict[str, Any]:
         """As `harness usage --json`. Raises StoreError."""
@@ -232,12 +234,12 @@ class UsageReports:
             leaves_out=sessions.has_original if sessions is not None else lambda _log: False
         )
         state = self._accounts.number, unread, None if sessions is None else sessions.fingerprint()
-        if self._state != state or len(self._made) > _MOST_MADE:
-            self._made.clear()
+        if self._state != state or len(self._answers) > _MOST_MADE:
+            self._answers.clear()
             self._state = state
-        if question not in self._made:
-            self._made[question] = {**self._make(question, ledger, sessions), "unread_sessions": unread}
-        return self._made[question]
+        if question not in self._answers:
+            self._answers[question] = {**self._make(question, ledger, sessions), "unread_sessions": unread}
+        return self._answers[question]
 
     def _make(
         self, question: UsageQuestion, ledger: Ledger, sessions: HistorySessions | None
@@ -260,8 +262,10 @@ def _outcomes(ledger: Ledger, question: UsageQuestion) -> list[dict[str, Any]]:
     for (agent, project, outcome), count in ledger.outcomes(question.since_ms).items():
         if question.includes(agent, project):
             counts.setdefault(agent, Counter())[outcome or "unfinished"] += count
-    found = sorted(counts.items(), key=lambda one: (-one[1].total(), one[0]))
-    return [{"agent": agent, "runs": of.total(), "outcomes": dict(of.most_common())} for agent, of in found]
+    outcomes = sorted(counts.items(), key=lambda one: (-one[1].total(), one[0]))
+    return [
+        {"agent": agent, "runs": of.total(), "outcomes": dict(of.most_common())} for agent, of in outcomes
+    ]
 
 
 # `/api/histories` and `/api/demonstration`: for the first start.
@@ -296,14 +300,16 @@ class FirstApi:
         return json_response(Demonstration(folder=folder, model=DEMO, prompt=_PROMPT), 201)
 
 
-def _stored(found: HistorySessions) -> StoredHistories:
+def _stored(histories: HistorySessions) -> StoredHistories:
     """What agents have stored of their sessions themselves. Nothing of it is copied."""
     counts = {
-        history.agent: sum(not one.is_child for one in found.sessions(SessionFilter(agent=history.agent)))
+        history.agent: sum(
+            not session.is_child for session in histories.sessions(SessionFilter(agent=history.agent))
+        )
         for history in load_all()
     }
-    stored = [StoredHistory(name, load(name).title or name, count) for name, count in counts.items() if count]
-    return StoredHistories(sorted(stored, key=lambda one: -one.sessions))
+    rows = [StoredHistory(name, load(name).title or name, count) for name, count in counts.items() if count]
+    return StoredHistories(sorted(rows, key=lambda session: -session.sessions))
 
 
 def _scratch_folder() -> str:

@@ -43,10 +43,10 @@ class ModelCallsApi:
         self._store = store
 
     def routes(self) -> list[Route]:
-        one = "/api/sessions/{id}/requests"
+        prefix = "/api/sessions/{id}/requests"
         return [
-            Route(one, with_errors(self._list), methods=["GET"]),
-            Route(f"{one}/{{number:int}}", with_errors(self._one), methods=["GET"]),
+            Route(prefix, with_errors(self._list), methods=["GET"]),
+            Route(f"{prefix}/{{number:int}}", with_errors(self._one), methods=["GET"]),
             Route("/api/sessions/{id}/forks", with_errors(self._fork), methods=["POST"]),
         ]
 

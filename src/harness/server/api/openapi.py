@@ -92,9 +92,9 @@ class Endpoint(NamedTuple):
 
     @property
     def all_errors(self) -> list[int]:
-        found = {*self.errors, *(_OF_ALL if self.is_public else _OF_LOGGED_IN)}
-        found |= {*_OF_CHANGES} if self.method != "get" else {400} if self.query else set()
-        return sorted(found | ({404} if "{" in self.path else set()))
+        all_codes = {*self.errors, *(_OF_ALL if self.is_public else _OF_LOGGED_IN)}
+        all_codes |= {*_OF_CHANGES} if self.method != "get" else {400} if self.query else set()
+        return sorted(all_codes | ({404} if "{" in self.path else set()))
 
 
 _ONE = "/api/sessions/{id}"
@@ -379,8 +379,8 @@ ENDPOINTS = (
 def document() -> dict[str, Any]:
     kinds = [kind for call in ENDPOINTS for kind in (call.takes, call.gives) if kind not in (None, *_TEXTS)]
     kinds = list(dict.fromkeys([schemas.ErrorBody, *kinds]))
-    found, components = _schemas(kinds)
-    schema_of = dict(zip(kinds, found, strict=True))
+    all_schemas, components = _schemas(kinds)
+    schema_of = dict(zip(kinds, all_schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for call in ENDPOINTS:
         paths.setdefault(call.path, {})[call.method] = _operation(call, schema_of)
@@ -402,8 +402,8 @@ def _schemas(kinds: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     for name, published in _PUBLISHED_NAMES.items():
         text = text.replace(f'"{name}"'.encode(), f'"{published}"'.encode())
         text = text.replace(f'"{_REFERENCE}{name}"'.encode(), f'"{_REFERENCE}{published}"'.encode())
-    found, components = msgspec.json.decode(text)
-    return found, components
+    own_schemas, components = msgspec.json.decode(text)
+    return own_schemas, components
 
 
 def _operation(call: Endpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:

@@ -65,52 +65,52 @@ class Listing:
         self.histories: Histories | None = store.histories if isinstance(store, MachineStore) else None
         self._completed: set[str] = set()
         """Logs whose process died, and that were completed as far as they can be."""
-        self._recorded: tuple[int | None, RecordedSessions] = None, RecordedSessions.of(())
+        self._recorded_sessions_at: tuple[int | None, RecordedSessions] = None, RecordedSessions.of(())
 
-    def page(self, wanted: ListQuery) -> tuple[list[SessionData], int]:
+    def page(self, query: ListQuery) -> tuple[list[SessionData], int]:
         """And how many there are in all, which is an estimate for words that very many of them say.
 
         Raises UsageError, StoreError.
         """
-        is_more = wanted.asked != SessionSearch(parts=wanted.asked.parts)
-        is_asked = wanted.asked != SessionSearch() and wanted.has_passages
+        is_more = query.asked != SessionSearch(parts=query.asked.parts)
+        is_asked = query.asked != SessionSearch() and query.has_passages
         if isinstance(self._store, FileStore) and (is_more or is_asked):
-            return self._found(self._store, wanted)
+            return self._found(self._store, query)
         if is_more:
             raise UsageError(
                 "files, commands and commits are found only where sessions are files",
                 hint="search for words, with `query`",
             )
-        ours, total = self._own(wanted)
+        ours, total = self._own(query)
         if self.histories is None:
-            return ours[wanted.offset :], total
-        theirs, more = self._theirs(self.histories, wanted, {one.id for one in ours})
-        return sorted((*ours, *theirs), key=_order)[wanted.offset : wanted.most], total + more
+            return ours[query.offset :], total
+        theirs, more = self._theirs(self.histories, query, {session.id for session in ours})
+        return sorted((*ours, *theirs), key=_order)[query.offset : query.most], total + more
 
     def _theirs(
-        self, histories: Histories, wanted: ListQuery, logs: set[str]
+        self, histories: Histories, query: ListQuery, logs: set[str]
     ) -> tuple[list[SessionData], int]:
         """`logs`: what was found of ours."""
         ours = self._recorded_sessions()
-        if not wanted.asked.parts:
-            found, total = histories.listed(wanted.choice, ours, wanted.most)
-            return [_of_history(one) for one in found], total
+        if not query.asked.parts:
+            sessions_found, total = histories.listed(query.choice, ours, query.most)
+            return [_of_history(session) for session in sessions_found], total
         hits = histories.ask(
-            lambda one: their_hits(wanted.asked, wanted.choice, ours, logs, one, wanted.most + 1)
+            lambda session: their_hits(query.asked, query.choice, ours, logs, session, query.most + 1)
         )
-        return list(self._described_hits(hits[: wanted.most])), len(hits)
+        return list(self._described_hits(hits[: query.most])), len(hits)
 
-    def _found(self, store: FileStore, wanted: ListQuery) -> tuple[list[SessionData], int]:
+    def _found(self, store: FileStore, query: ListQuery) -> tuple[list[SessionData], int]:
         """The sessions that match, with their passages: waiting and running ones first, then the latest."""
-        asked, choice, most = wanted.asked, wanted.choice, wanted.most + 1
+        search, choice, most = query.asked, query.choice, query.most + 1
         if self.histories is None:
-            hits = find_hits(asked, choice, store, None, most)
+            hits = find_hits(search, choice, store, None, most)
         else:
-            hits = self.histories.ask(lambda sessions: find_hits(asked, choice, store, sessions, most))
-        found = sorted(self._described_hits(hits), key=lambda one: (_order(one)[0], -_passage_ms(one)))
-        shown = found[wanted.offset : wanted.most]
-        total = store.total(Query(text=wanted.text)) if asked == SessionSearch(parts=asked.parts) else 0
-        return shown, max(total, len(hits)) if shown else 0
+            hits = self.histories.ask(lambda sessions: find_hits(search, choice, store, sessions, most))
+        hits_sorted = sorted(self._described_hits(hits), key=lambda hit: (_order(hit)[0], -_passage_ms(hit)))
+        page_shown = hits_sorted[query.offset : query.most]
+        total = store.total(Query(text=query.text)) if search == SessionSearch(parts=search.parts) else 0
+        return page_shown, max(total, len(hits)) if page_shown else 0
 
     def _described_hits(self, hits: list[Hit]) -> Iterator[SessionData]:
         for hit in hits:
@@ -128,24 +128,24 @@ class Listing:
             )
             yield replace(data, passage=passage)
 
-    def _own(self, wanted: ListQuery) -> tuple[list[SessionData], int]:
+    def _own(self, query: ListQuery) -> tuple[list[SessionData], int]:
         """The first of the store, up to the end of the page, and how many there are."""
-        text = wanted.text
+        text = query.text
         front = self._front(text)
-        if is_filtered(wanted.choice):
+        if is_filtered(query.choice):
             ids = tuple(data.id for data in front)
             rest = map(self._at_rest, self._store.find(Query(text=text, excluding=ids)))
-            found = [one for one in (*front, *rest) if self._is_meant(one, wanted.choice)]
-            return found[: wanted.most], len(found)
-        shown = front[: wanted.most]
+            sessions_meant = [session for session in (*front, *rest) if self._is_meant(session, query.choice)]
+            return sessions_meant[: query.most], len(sessions_meant)
+        page_shown = front[: query.most]
         rest_query = Query(
-            text=text, excluding=tuple(data.id for data in front), limit=wanted.most - len(shown)
+            text=text, excluding=tuple(data.id for data in front), limit=query.most - len(page_shown)
         )
-        shown += map(self._at_rest, self._store.find(rest_query) if rest_query.limit else ())
+        page_shown += map(self._at_rest, self._store.find(rest_query) if rest_query.limit else ())
         # After a full page there may be another one: an estimate must not hide it.
-        least = len(shown) + (len(shown) == wanted.most and bool(text))
-        is_beyond = len(shown) <= wanted.offset
-        return shown, max(self._store.total(Query(text=text)), 0 if is_beyond else least)
+        least = len(page_shown) + (len(page_shown) == query.most and bool(text))
+        is_beyond = len(page_shown) <= query.offset
+        return page_shown, max(self._store.total(Query(text=text)), 0 if is_beyond else least)
 
     def _front(self, text: str) -> list[SessionData]:
         ranked: list[tuple[int, SessionData]] = []
@@ -153,7 +153,7 @@ class Listing:
             rank, is_live, waits = self._rank(metadata)
             if rank != _AT_REST:
                 ranked.append((rank, _described(metadata, is_live, waits)))
-        ranked.sort(key=lambda one: one[0])
+        ranked.sort(key=lambda pair: pair[0])
         return [data for _rank, data in ranked]
 
     def _is_meant(self, data: SessionData, choice: SessionChoice) -> bool:
@@ -172,12 +172,12 @@ class Listing:
     def _recorded_sessions(self) -> RecordedSessions:
         """Sessions of agents that are in the store, which are not listed a second time."""
         version = self._store.version()
-        if version is None or version != self._recorded[0]:
+        if version is None or version != self._recorded_sessions_at[0]:
             logs = self._store.find(Query())
             if isinstance(self._store, FileStore):
                 name_sessions(self._store, logs)
-            self._recorded = version, RecordedSessions.of(logs)
-        return self._recorded[1]
+            self._recorded_sessions_at = version, RecordedSessions.of(logs)
+        return self._recorded_sessions_at[1]
 
     def _rank(self, metadata: Metadata) -> tuple[int, bool, bool]:
         log_id = metadata.session_id

@@ -86,54 +86,54 @@ class SessionsApi:
         self._changes += 1
 
     def routes(self) -> list[Route]:
-        one = "/api/sessions/{id}"
+        prefix = "/api/sessions/{id}"
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/sessions", self._list),
             ("POST", "/api/sessions", self._create),
-            ("GET", one, self._get),
-            ("PATCH", one, self._change),
-            ("DELETE", one, self._delete),
-            ("GET", f"{one}/state", self._state),
-            ("GET", f"{one}/timeline", self._timeline),
-            ("GET", f"{one}/runs", self._runs),
-            ("GET", f"{one}/usage", self._usage),
-            ("GET", f"{one}/calls/{{call_id:path}}", self._call),
-            ("POST", f"{one}/commands", self._commands),
+            ("GET", prefix, self._get),
+            ("PATCH", prefix, self._change),
+            ("DELETE", prefix, self._delete),
+            ("GET", f"{prefix}/state", self._state),
+            ("GET", f"{prefix}/timeline", self._timeline),
+            ("GET", f"{prefix}/runs", self._runs),
+            ("GET", f"{prefix}/usage", self._usage),
+            ("GET", f"{prefix}/calls/{{call_id:path}}", self._call),
+            ("POST", f"{prefix}/commands", self._commands),
         ]
         return [Route(path, with_errors(handler), methods=[method]) for method, path, handler in table]
 
     async def _list(self, request: Request) -> Response:
-        wanted = ListQuery(
+        query = ListQuery(
             asked=_search(request),
             choice=_choice(request),
             has_passages=flag(request, "passages"),
             limit=number(request, "limit", 50, most=_MOST_LISTED),
             offset=number(request, "offset", 0, most=_MOST_SKIPPED),
         )
-        known = request.headers.get("if-none-match", "")
-        return await asyncio.to_thread(self._page, wanted, known)
+        known_tag = request.headers.get("if-none-match", "")
+        return await asyncio.to_thread(self._page, query, known_tag)
 
-    def _page(self, wanted: ListQuery, known: str) -> Response:
+    def _page(self, query: ListQuery, known_tag: str) -> Response:
         """A client that has the current version gets a short answer: nothing has changed."""
         version = self._store.version() if self._listing.histories is None else None
         tag = f'"{self._name}-{version}-{self._changes}"' if version is not None else ""
-        if tag and tag == known:
+        if tag and tag == known_tag:
             return Response(status_code=304, headers={"etag": tag})
-        sessions, total = self._listing.page(wanted)
+        sessions, total = self._listing.page(query)
         answer = json_response(SessionList(sessions=sessions, total=total))
         tag = tag or f'"{sha256(bytes(answer.body)).hexdigest()[:32]}"'
-        if tag == known:
+        if tag == known_tag:
             return Response(status_code=304, headers={"etag": tag})
         answer.headers["etag"] = tag
         return answer
 
     async def _create(self, request: Request) -> Response:
-        wanted = await read_body(request, NewSession)
-        setup = Setup(**{name: getattr(wanted, name) for name in Setup.__struct_fields__})
+        moments_chosen = await read_body(request, NewSession)
+        setup = Setup(**{name: getattr(moments_chosen, name) for name in Setup.__struct_fields__})
         if is_history_name(setup.continues):
             setup = replace(setup, continues=await self._copy_of(setup))
-        prompt = Submit(prompt=wanted.prompt, attachments=wanted.attachments)
-        has_prompt = bool(wanted.prompt or wanted.attachments)
+        prompt = Submit(prompt=moments_chosen.prompt, attachments=moments_chosen.attachments)
+        has_prompt = bool(moments_chosen.prompt or moments_chosen.attachments)
         self._backend.check(setup, prompt if has_prompt else None)
         log_id = await self._backend.create(setup)
         if has_prompt:
@@ -193,10 +193,10 @@ class SessionsApi:
     def _moments(self, log_id: str) -> dict[str, list[int]]:
         moments = [(event.seq + 1, event.timestamp_ms) for event in read_all(self._store, log_id)]
         step = -(-len(moments) // _MOST_MOMENTS) or 1
-        chosen = moments[::step]
-        if moments and chosen[-1] != moments[-1]:
-            chosen[-1] = moments[-1]
-        return {"seqs": [seq for seq, _ in chosen], "times": [at_ms for _, at_ms in chosen]}
+        moments_chosen = moments[::step]
+        if moments and moments_chosen[-1] != moments[-1]:
+            moments_chosen[-1] = moments[-1]
+        return {"seqs": [seq for seq, _ in moments_chosen], "times": [at_ms for _, at_ms in moments_chosen]}
 
     async def _runs(self, request: Request) -> Response:
         async with self._channels.watching(_id(request)) as channel:
@@ -212,8 +212,8 @@ class SessionsApi:
         return fold.value
 
     async def _call(self, request: Request) -> Response:
-        found = await asyncio.to_thread(self._whole_call, _id(request), request.path_params["call_id"])
-        return json_response(found)
+        whole_call = await asyncio.to_thread(self._whole_call, _id(request), request.path_params["call_id"])
+        return json_response(whole_call)
 
     def _whole_call(self, log_id: str, call_id: str) -> dict[str, Any]:
         start: ToolStart | None = None
@@ -266,16 +266,16 @@ def _search(request: Request) -> SessionSearch:
 
 def _choice(request: Request) -> SessionChoice:
     """Raises UsageError, UnknownAgent."""
-    given = request.query_params
+    parameters = request.query_params
     return checked(
         SessionChoice(
-            agent=given.get("agent", ""),
-            outcome=given.get("outcome", ""),
-            tags=tuple(given.getlist("tag")),
+            agent=parameters.get("agent", ""),
+            outcome=parameters.get("outcome", ""),
+            tags=tuple(parameters.getlist("tag")),
             since_ms=_moment(request, "since"),
             until_ms=_moment(request, "until"),
-            project=given.get("project", ""),
-            model=given.get("model", ""),
+            project=parameters.get("project", ""),
+            model=parameters.get("model", ""),
             is_live=flag(request, "live"),
         )
     )

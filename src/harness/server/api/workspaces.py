@@ -125,25 +125,26 @@ class WorkspacesApi:
             agent = registry.load(name) if name else None
         except (UnknownAgent, BrokenPlugin):
             agent = None
-        names = {one.name for one in own}
+        names = {command.name for command in own}
         return CommandChoices(
-            own + [one for one in agent_commands(agent, folder, raw_path) if one.name not in names]
+            own
+            + [command for command in agent_commands(agent, folder, raw_path) if command.name not in names]
         )
 
     async def _make(self, request: Request) -> Response:
-        wanted = await read_body(request, NewWorktree)
-        return json_response(await asyncio.to_thread(self._made, wanted), 201)
+        body = await read_body(request, NewWorktree)
+        return json_response(await asyncio.to_thread(self._made, body), 201)
 
     async def _remove(self, request: Request) -> Response:
-        wanted = await read_body(request, RemovedWorktree)
-        await asyncio.to_thread(self._removed, wanted)
+        body = await read_body(request, RemovedWorktree)
+        await asyncio.to_thread(self._removed, body)
         return Response(status_code=204)
 
     def _sessions(self) -> list[Metadata]:
         return self._store.find(Query(limit=_RECENT_SESSIONS))
 
     def _bounds(self, sessions: list[Metadata]) -> Bounds:
-        return Bounds(("~", self._cwd, worktrees_directory(), *(one.cwd for one in sessions)))
+        return Bounds(("~", self._cwd, worktrees_directory(), *(session.cwd for session in sessions)))
 
     def _folder_of(self, request: Request) -> str:
         """That of the session that is named, else the folder that is named, else the server's."""
@@ -158,13 +159,13 @@ class WorkspacesApi:
     def _recent(self) -> ProjectList:
         """The folders of the latest sessions, and the server's own."""
         folders: dict[str, list[Metadata]] = {}
-        for one in self._sessions():
-            if one.cwd and not is_made_by_us(one.cwd):
-                folders.setdefault(one.cwd, []).append(one)
+        for session in self._sessions():
+            if session.cwd and not is_made_by_us(session.cwd):
+                folders.setdefault(session.cwd, []).append(session)
         folders.setdefault(self._cwd, [])
-        shown = [*folders.items()][:_MOST_PROJECTS]
+        folders_shown = [*folders.items()][:_MOST_PROJECTS]
         return ProjectList(
-            projects=[self._data(cwd, sessions) for cwd, sessions in shown if os.path.isdir(cwd)]
+            projects=[self._data(cwd, sessions) for cwd, sessions in folders_shown if os.path.isdir(cwd)]
         )
 
     def _data(self, cwd: str, sessions: list[Metadata]) -> ProjectData:
@@ -174,14 +175,14 @@ class WorkspacesApi:
             name=place.project.name or os.path.basename(cwd) or cwd,
             branch=place.branch,
             is_repository=bool(place.branch) or os.path.lexists(os.path.join(place.project.root, ".git")),
-            used_ms=max((one.updated_ms for one in sessions), default=0),
-            live_agents=[one.agent or one.agent_name for one in sessions if is_active(one)],
+            used_ms=max((session.updated_ms for session in sessions), default=0),
+            live_agents=[session.agent or session.agent_name for session in sessions if is_active(session)],
         )
 
     def _described(self, folder: str) -> ProjectData:
         sessions = self._sessions()
         place = self._bounds(sessions).checked(folder or self._cwd)
-        data = self._data(place, [one for one in sessions if one.cwd == place])
+        data = self._data(place, [session for session in sessions if session.cwd == place])
         repository = find_repository(place)
         if repository is None:
             return data
@@ -197,28 +198,31 @@ class WorkspacesApi:
         data: dict[str, Any] = {
             "path": place,
             "above": bounds.above(place),
-            "folders": [{"name": one.name, "path": one.path, "isProject": one.is_project} for one in folders],
+            "folders": [
+                {"name": folder.name, "path": folder.path, "isProject": folder.is_project}
+                for folder in folders
+            ],
             "hasMore": has_more,
             "roots": [root for root in bounds.roots if os.path.isdir(root)],
         }
         return msgspec.convert(data, FolderList)
 
-    def _made(self, wanted: NewWorktree) -> Worktree:
-        folder = self._bounds(self._sessions()).checked(wanted.folder)
+    def _made(self, body: NewWorktree) -> Worktree:
+        folder = self._bounds(self._sessions()).checked(body.folder)
         with _git_as_conflict():
-            if wanted.kind == "branch":
-                before = make_branch(folder, wanted.branch)
-                return Worktree(folder=folder, branch=wanted.branch, base=before)
+            if body.kind == "branch":
+                before = make_branch(folder, body.branch)
+                return Worktree(folder=folder, branch=body.branch, base=before)
             base = self._places.of(folder).branch
-            return Worktree(folder=make_worktree(folder, wanted.branch), branch=wanted.branch, base=base)
+            return Worktree(folder=make_worktree(folder, body.branch), branch=body.branch, base=base)
 
-    def _removed(self, wanted: RemovedWorktree) -> None:
-        folder = os.path.realpath(wanted.folder)
-        users = [one for one in self._sessions() if one.cwd == folder and is_active(one)]
+    def _removed(self, body: RemovedWorktree) -> None:
+        folder = os.path.realpath(body.folder)
+        users = [session for session in self._sessions() if session.cwd == folder and is_active(session)]
         if users:
             raise Conflict("an agent works in this worktree", hint="stop it first")
         with _git_as_conflict():
-            remove_worktree(folder, is_forced=wanted.force)
+            remove_worktree(folder, is_forced=body.force)
 
 
 @contextmanager

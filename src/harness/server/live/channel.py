@@ -320,12 +320,12 @@ class SessionChannel:
         operations: list[Operation] = []
         is_more = True
         while is_more:  # what was written last may not have been read yet
-            read, is_more = self._read_on()
-            operations += read
+            events_read, is_more = self._read_on()
+            operations += events_read
         if self._fold.is_going_on and not self._is_completed:
             self._is_completed = True
             completing = self._loop.run_in_executor(None, complete, self._store, self.log_id)
-            completing.add_done_callback(lambda _done: self._wake())
+            completing.add_done_callback(lambda _task: self._wake())
         elif self._fold.is_going_on:
             operations += self._fold.abandon()
         return operations

@@ -119,11 +119,11 @@ class _Shown:
         self._changed = asyncio.Condition()
         self._task = self._loop.create_task(self._work())
 
-    async def next(self, seen: int) -> tuple[int, Packet]:
+    async def next(self, version: int) -> tuple[int, Packet]:
         """What a client gets that has seen this version; 0: nothing yet."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._version != seen)
-            if seen == self._version - 1 and self._changes is not None:
+            await self._changed.wait_for(lambda: self._version != version)
+            if version == self._version - 1 and self._changes is not None:
                 return self._version, self._changes
             if self._whole is None:
                 self._whole = Packet(encode(self._reading.message(self._value)))
@@ -173,29 +173,29 @@ class FleetFeed:
 
     def __init__(self, fleets: KnownFleets) -> None:
         self._fleets = fleets
-        self._shown: dict[str, _Shown] = {}
+        self._shown_fleets: dict[str, _Shown] = {}
 
     async def follow(self, name: str) -> AsyncGenerator[Packet]:
         """A fleet, or with an empty name the list of all, from now on."""
-        shown = self._shown.get(name)
-        if shown is None:
-            shown = self._shown[name] = _Shown(lambda wake: self._reading(name, wake))
-        shown.clients += 1
+        shown_fleet = self._shown_fleets.get(name)
+        if shown_fleet is None:
+            shown_fleet = self._shown_fleets[name] = _Shown(lambda wake: self._reading(name, wake))
+        shown_fleet.clients += 1
         try:
-            seen = 0
+            version = 0
             while True:
-                seen, packet = await shown.next(seen)
+                version, packet = await shown_fleet.next(version)
                 yield packet
         finally:
-            shown.clients -= 1
-            if not shown.clients and self._shown.get(name) is shown:
-                del self._shown[name]
-                await shown.close()
+            shown_fleet.clients -= 1
+            if not shown_fleet.clients and self._shown_fleets.get(name) is shown_fleet:
+                del self._shown_fleets[name]
+                await shown_fleet.close()
 
     async def close(self) -> None:
-        for shown in self._shown.values():
-            await shown.close()
-        self._shown.clear()
+        for shown_fleet in self._shown_fleets.values():
+            await shown_fleet.close()
+        self._shown_fleets.clear()
 
     def _reading(self, name: str, wake: Callable[[], object]) -> _Reading:
         return _FleetReading(self._fleets, name, wake) if name else _ListReading(self._fleets)

@@ -73,7 +73,7 @@ class InboxFeed:
         self._dirty: set[str] = set()
         self._pending: set[str] = set()
         """Rows that have changed and were not sent."""
-        self._sent: dict[str, tuple[float, InboxRow]] = {}
+        self._sent_rows: dict[str, tuple[float, InboxRow]] = {}
         self._answered: list[dict[str, str]] = []
         self._has_new_today = False
         self._today_until_s = float("-inf")
@@ -134,7 +134,7 @@ class InboxFeed:
             with suppress(HarnessError):  # requests report it
                 self.rows.show(await asyncio.to_thread(self.rows.read))
         self.is_loaded.set()
-        self._sent = {log_id: (0.0, row) for log_id, row in self.rows.rows.items()}
+        self._sent_rows = {log_id: (0.0, row) for log_id, row in self.rows.rows.items()}
         for log_id, row in self.rows.rows.items():
             if row.state == "lost":
                 self._complete(log_id)
@@ -172,9 +172,9 @@ class InboxFeed:
     def _on_backend(self, log_id: str) -> None:
         if self._is_closed:
             return
-        hub, known = self._backend.hub(log_id), self._hubs.get(log_id)
-        if known is not None and known[0] is not hub:
-            known[1]()
+        hub, known_hub = self._backend.hub(log_id), self._hubs.get(log_id)
+        if known_hub is not None and known_hub[0] is not hub:
+            known_hub[1]()
             del self._hubs[log_id]
         if hub is not None and log_id not in self._hubs:
             self._hubs[log_id] = hub, hub.add_waker(lambda: self._wake(log_id))
@@ -234,21 +234,21 @@ class InboxFeed:
         changed = [row for log_id in ready if (row := self.rows.rows.get(log_id)) is not None]
         removed = [log_id for log_id in ready if log_id not in self.rows.rows]
         for row in changed:
-            before = self._sent.get(row.id)
-            self._sent[row.id] = now_s, row
+            before = self._sent_rows.get(row.id)
+            self._sent_rows[row.id] = now_s, row
             for listener in self.listeners if not row.history else ():
                 listener(None if before is None else before[1], row)
         for log_id in removed:
-            self._sent.pop(log_id, None)
+            self._sent_rows.pop(log_id, None)
         if changed or removed or self._answered or self._has_new_today:
             self._broadcast(changed, removed)
 
     def _is_due(self, log_id: str, now_s: float) -> bool:
-        row, sent = self.rows.rows.get(log_id), self._sent.get(log_id)
-        if row is None or sent is None:
+        row, last_sent = self.rows.rows.get(log_id), self._sent_rows.get(log_id)
+        if row is None or last_sent is None:
             return True
-        is_other = row.state != sent[1].state or len(row.asks) != len(sent[1].asks)
-        return is_other or now_s - sent[0] >= _BETWEEN_S
+        is_other = row.state != last_sent[1].state or len(row.asks) != len(last_sent[1].asks)
+        return is_other or now_s - last_sent[0] >= _BETWEEN_S
 
     def _broadcast(self, changed: list[InboxRow], removed: list[str]) -> None:
         answered, self._answered = self._answered, []
@@ -267,14 +267,14 @@ class InboxFeed:
 
     async def _wake_parked(self) -> None:
         """Load each conversation whose window should be open again and that nobody has: it then continues by itself."""
-        seen: set[tuple[str, int]] = set()
+        seen_parts: set[tuple[str, int]] = set()
         await self.is_loaded.wait()
         while True:
             for row in list(self.rows.rows.values()):
                 at_ms = row.limit.continues_at_ms if row.limit is not None else None
                 is_due = row.state == "parked" and at_ms is not None and at_ms <= time.time() * 1000
-                if at_ms is not None and is_due and not row.is_live and (row.id, at_ms) not in seen:
-                    seen.add((row.id, at_ms))
+                if at_ms is not None and is_due and not row.is_live and (row.id, at_ms) not in seen_parts:
+                    seen_parts.add((row.id, at_ms))
                     with suppress(HarnessError):
                         await self._backend.load(row.id)
             await asyncio.sleep(_PARKED_EVERY_S)
@@ -323,10 +323,14 @@ class InboxFeed:
                 with suppress(HarnessError):
                     is_more = await asyncio.to_thread(histories.refresh)
                     rows = await asyncio.to_thread(lambda: histories.rows(self._recorded_sessions()))
-                    shown = {*islice(rows, LISTED), *(name for name, row in rows.items() if row.is_live)}
+                    shown_ids = {*islice(rows, LISTED), *(name for name, row in rows.items() if row.is_live)}
                     changed = self.rows.show_others(rows)
                     self._note_changed(
-                        [name for name in changed if name in shown or name in self._sent or name not in rows]
+                        [
+                            name
+                            for name in changed
+                            if name in shown_ids or name in self._sent_rows or name not in rows
+                        ]
                     )
             spent_s = self._loop.time() - started_s
             await asyncio.sleep(max(_TICK_S if is_more else _OTHERS_EVERY_S, spent_s * _OTHERS_SHARE))
@@ -348,10 +352,10 @@ class InboxFeed:
         self._today_until_s = self._loop.time() + _TODAY_EVERY_S
         with suppress(HarnessError):  # requests report it
             version = self._store.version()
-            known = (version, period_start_ms("day"), own_value("budget.day_usd"))
-            if version is not None and known == self._today_of:
+            known_state = (version, period_start_ms("day"), own_value("budget.day_usd"))
+            if version is not None and known_state == self._today_of:
                 return
-            self._today_of = known
+            self._today_of = known_state
             today = await asyncio.to_thread(self._today)
             if today != self.today:
                 self.today, self._has_new_today = today, True

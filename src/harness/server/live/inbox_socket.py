@@ -210,8 +210,8 @@ class InboxSocket:
         self._has_news = asyncio.Event()
 
     async def serve(self) -> None:
-        offered = self._websocket.scope.get("subprotocols", ())
-        await self._websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+        subprotocols = self._websocket.scope.get("subprotocols", ())
+        await self._websocket.accept(SUBPROTOCOL if SUBPROTOCOL in subprotocols else None)
         await self._feed.is_loaded.wait()
         self._feed.takers.add(self._take)
         self._feed.want_today()
@@ -225,8 +225,8 @@ class InboxSocket:
             sending.cancel()
             for following in self._followed.values():
                 following.cancel()
-            for one in [*self._subscribed.values(), *self._new.values()]:
-                await one.close()
+            for subscription in [*self._subscribed.values(), *self._new.values()]:
+                await subscription.close()
 
     # Rows.
 
@@ -270,43 +270,43 @@ class InboxSocket:
                 return await self._close(_POLICY, "too many commands")
             text = message.get("text")
             try:
-                wanted = _decoder.decode(message.get("bytes") or b"" if text is None else text)
+                frame = _decoder.decode(message.get("bytes") or b"" if text is None else text)
             except RecursionError:
                 return await self._close(_POLICY, "the message is nested too deeply")
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 await self._error(f"not a message of this socket: {error}", BAD_MESSAGE)
                 continue
-            count = _count(wanted)
+            count = _count(frame)
             if count > MOST_ANSWERS or (count > 1 and not self._bucket.take(count - 1)):
                 return await self._close(_POLICY, "too many commands")
-            await self._carry_out(wanted)
+            await self._carry_out(frame)
 
-    async def _carry_out(self, wanted: FromClient) -> None:
-        match wanted:
+    async def _carry_out(self, frame: FromClient) -> None:
+        match frame:
             case Subscribe():
-                await self._subscribe(wanted.session, wanted.key)
+                await self._subscribe(frame.session, frame.key)
             case Unsubscribe():
-                found = self._subscribed.pop(wanted.session, None) or self._new.pop(wanted.key, None)
-                if found is not None:
-                    await found.close()
+                subscription = self._subscribed.pop(frame.session, None) or self._new.pop(frame.key, None)
+                if subscription is not None:
+                    await subscription.close()
             case SessionCommands():
-                if len(wanted.commands) > MOST_AT_ONCE:
+                if len(frame.commands) > MOST_AT_ONCE:
                     message = f"at most {MOST_AT_ONCE} commands in one message"
-                    await self._error(message, _TOO_MANY, session=wanted.session, key=wanted.key)
+                    await self._error(message, _TOO_MANY, session=frame.session, key=frame.key)
                     return
-                for command in wanted.commands:
-                    await self._command(wanted.session, wanted.key, command)
+                for command in frame.commands:
+                    await self._command(frame.session, frame.key, command)
             case AnswerMany():
-                results = await answer_many(self._channels, wanted.answers, self._client)
+                results = await answer_many(self._channels, frame.answers, self._client)
                 await self._data({"type": "answers", "answers": results})
             case ReviewedSession():
-                self._feed.mark_reviewed(wanted.session)
+                self._feed.mark_reviewed(frame.session)
             case SeenSession():
-                self._feed.mark_seen(wanted.session)
+                self._feed.mark_seen(frame.session)
             case SubscribeFleet():
-                await self._follow_fleet(wanted.fleet)
+                await self._follow_fleet(frame.fleet)
             case UnsubscribeFleet():
-                following = self._followed.pop(wanted.fleet, None)
+                following = self._followed.pop(frame.fleet, None)
                 if following is not None:
                     following.cancel()
 
@@ -340,22 +340,24 @@ class InboxSocket:
             except (OSError, RuntimeError):
                 return  # disconnected; the receiving side notices that as well
 
-    async def _watch(self, one: _Subscription) -> None:
+    async def _watch(self, subscription: _Subscription) -> None:
         try:
-            channel = await one.stack.enter_async_context(self._channels.watching(one.session))
+            channel = await subscription.stack.enter_async_context(
+                self._channels.watching(subscription.session)
+            )
         except HarnessError as error:
-            await self._error(error.words, error.kind, session=one.session, key=one.key)
+            await self._error(error.words, error.kind, session=subscription.session, key=subscription.key)
             return
-        self._subscribed[one.session] = one
-        one.sending = asyncio.get_running_loop().create_task(self._send_state(channel, one))
+        self._subscribed[subscription.session] = subscription
+        subscription.sending = asyncio.get_running_loop().create_task(self._send_state(channel, subscription))
 
-    async def _send_state(self, channel: SessionChannel, one: _Subscription) -> None:
-        sender = StateSender(channel, _AddressedWriter(self._writer, one.address))
+    async def _send_state(self, channel: SessionChannel, subscription: _Subscription) -> None:
+        sender = StateSender(channel, _AddressedWriter(self._writer, subscription.address))
         try:
             await sender.run()
         except UnknownSession as error:
-            self._subscribed.pop(one.session, None)
-            await self._error(error.words, error.kind, session=one.session, key=one.key)
+            self._subscribed.pop(subscription.session, None)
+            await self._error(error.words, error.kind, session=subscription.session, key=subscription.key)
         except (OSError, RuntimeError):
             return
         finally:
@@ -363,14 +365,14 @@ class InboxSocket:
 
     async def _command(self, session: str, key: str, command: Command) -> None:
         try:
-            found = None if session else self._new.get(key)
-            if found is not None and found.new is not None:
-                session, command = await found.new.take(command)
+            subscription = None if session else self._new.get(key)
+            if subscription is not None and subscription.new is not None:
+                session, command = await subscription.new.take(command)
                 if not session:
                     return
                 del self._new[key]
-                found.session = session
-                await self._watch(found)
+                subscription.session = session
+                await self._watch(subscription)
             elif not session:
                 session = next((one.session for one in self._subscribed.values() if one.key == key), "")
             if not session:
@@ -398,10 +400,10 @@ class InboxSocket:
             return  # it is closed already
 
 
-def _count(wanted: FromClient) -> int:
-    if isinstance(wanted, SessionCommands):
-        return len(wanted.commands)
-    return len(wanted.answers) if isinstance(wanted, AnswerMany) else 1
+def _count(frame: FromClient) -> int:
+    if isinstance(frame, SessionCommands):
+        return len(frame.commands)
+    return len(frame.answers) if isinstance(frame, AnswerMany) else 1
 
 
 # `/api/inbox`: the rows of all sessions, answers to what they ask, and notifications.
@@ -468,16 +470,16 @@ class InboxApi:
     async def _ask(self, request: Request) -> Response:
         session, ask = request.path_params["id"], request.path_params["ask"]
         await self._feed.is_loaded.wait()
-        found = await asyncio.to_thread(self._feed.rows.whole_ask, session, ask)
-        if found is None:
+        ask_text = await asyncio.to_thread(self._feed.rows.whole_ask, session, ask)
+        if ask_text is None:
             raise NotFound("this is not asked any more")
-        return json_response(found)
+        return json_response(ask_text)
 
     async def _answer(self, request: Request) -> Response:
-        wanted = await read_body(request, ManyAnswers)
-        if len(wanted.answers) > MOST_ANSWERS:
+        body = await read_body(request, ManyAnswers)
+        if len(body.answers) > MOST_ANSWERS:
             raise UsageError(f"at most {MOST_ANSWERS} answers at once")
-        results = await answer_many(self._channels, wanted.answers, client_name(request))
+        results = await answer_many(self._channels, body.answers, client_name(request))
         return json_response(AnswerResults(results))
 
     async def _notify(self, request: Request) -> Response:

@@ -127,9 +127,9 @@ class NewConversation:
         """The id of the conversation, once it is created, and the command to carry out in it. Raises HarnessError."""
         log_id = ""
         if isinstance(command, Configure):
-            known = command.config
-            names = (name for name in known.__struct_fields__ if name in Setup.__struct_fields__)
-            changes = {name: value for name in names if (value := getattr(known, name)) is not None}
+            known_config = command.config
+            names = (name for name in known_config.__struct_fields__ if name in Setup.__struct_fields__)
+            changes = {name: value for name in names if (value := getattr(known_config, name)) is not None}
             setup = replace(self._setup, **changes)
             self._backend.check(setup)
             self._setup = setup
@@ -148,9 +148,9 @@ class NewConversation:
 
 def client_name(connection: HTTPConnection) -> str:
     """The name that a client gives itself (`?client=`), or that of its browser; shown to clients that answer too late."""
-    given = single_line(connection.query_params.get("client", "")).strip()
-    if given:
-        return given[:_LONGEST_NAME]
+    client_text = single_line(connection.query_params.get("client", "")).strip()
+    if client_text:
+        return client_text[:_LONGEST_NAME]
     browser = browser_name(connection.headers.get("user-agent", ""), has_system=False)
     return f"{browser} in another window" if browser else "another program"
 
@@ -172,8 +172,8 @@ class Socket:
 
     async def serve(self) -> None:
         # A browser closes the connection when none of the offered subprotocols is accepted.
-        offered = self._websocket.scope.get("subprotocols", ())
-        await self._websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+        subprotocols = self._websocket.scope.get("subprotocols", ())
+        await self._websocket.accept(SUBPROTOCOL if SUBPROTOCOL in subprotocols else None)
         try:
             async with self._stack:
                 if self._log_id:
@@ -218,15 +218,15 @@ class Socket:
             if not self._bucket.take():
                 return await self._close(_POLICY, "too many commands")
             try:
-                wanted = read(message.get("bytes") or b"" if text is None else text)
+                frame = read(message.get("bytes") or b"" if text is None else text)
             except BadCommands as error:
                 if error.is_hostile:
                     return await self._close(_POLICY, str(error))
                 await self._error(str(error), BAD_MESSAGE)
                 continue
-            if len(wanted) > 1 and not self._bucket.take(len(wanted) - 1):
+            if len(frame) > 1 and not self._bucket.take(len(frame) - 1):
                 return await self._close(_POLICY, "too many commands")
-            for command in wanted:
+            for command in frame:
                 await self._carry_out(command)
 
     async def _carry_out(self, command: Command) -> None:

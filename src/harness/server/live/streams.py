@@ -39,8 +39,8 @@ class StreamPosition(NamedTuple):
     @classmethod
     def read(cls, text: str) -> StreamPosition:
         """The beginning, for a text that is no position."""
-        found = _PLACE.fullmatch(text)
-        return cls(int(found[1]), int(found[2] or 0)) if found else cls()
+        match = _PLACE.fullmatch(text)
+        return cls(int(match[1]), int(match[2] or 0)) if match else cls()
 
 
 def sse(data: bytes, *, event: str = "", id: int | StreamPosition | None = None) -> bytes:
@@ -73,10 +73,10 @@ class StreamsApi:
             StreamPosition.read(request.headers.get("last-event-id", "")),
         )
         self._channels.store.metadata(log_id)  # raises UnknownSession
-        shown = ViewStream(
+        view_stream = ViewStream(
             formats.open_view(name, options), has_documents=name in formats.JSON_LINES and not options.human
         )
-        stream = self._stream(log_id, shown, start, is_followed=is_followed)
+        stream = self._stream(log_id, view_stream, start, is_followed=is_followed)
         return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 
     async def _object_stream(self, request: Request) -> Response:
@@ -100,16 +100,16 @@ class StreamsApi:
                     yield sse(operations_of(packet.data))
 
     async def _stream(
-        self, log_id: str, shown: ViewStream, start: StreamPosition, *, is_followed: bool
+        self, log_id: str, view_stream: ViewStream, start: StreamPosition, *, is_followed: bool
     ) -> AsyncIterator[bytes]:
         """A view is fed from the beginning of the log; what the reader has already is not sent again."""
         async for batch in self.batches(log_id, is_followed=is_followed):
             if not batch:
                 yield b": alive\n\n"
-            elif pieces := await asyncio.to_thread(shown.of, batch, start):
+            elif pieces := await asyncio.to_thread(view_stream.of, batch, start):
                 yield pieces
         if not is_followed:
-            yield shown.end()
+            yield view_stream.end()
 
     async def batches(self, log_id: str, *, is_followed: bool) -> AsyncIterator[Sequence[Event]]:
         """All events, then those that come; an empty batch now and then, so that a reader that has disconnected is noticed."""
@@ -161,8 +161,8 @@ class ViewStream:
             for piece in self._pieces(self._view.finish())
         )
 
-    def _pieces(self, written: Iterable[bytes]) -> list[bytes]:
+    def _pieces(self, pieces_written: Iterable[bytes]) -> list[bytes]:
         if self._has_documents:
-            return [line for piece in written for line in piece.split(b"\n") if line]
-        whole = b"".join(written).rstrip(b"\n")
+            return [line for piece in pieces_written for line in piece.split(b"\n") if line]
+        whole = b"".join(pieces_written).rstrip(b"\n")
         return [whole] if whole else []

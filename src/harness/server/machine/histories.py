@@ -73,10 +73,10 @@ class Histories:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "harness-histories")
-        self._found: HistorySessions | None = None
+        self._histories: HistorySessions | None = None
         """Made and used by that thread alone, as its database must be."""
         self._projects = Projects()
-        self._known: dict[str, CataloguedSession] = {}
+        self._known_sessions: dict[str, CataloguedSession] = {}
         """Sessions that are shown, by name."""
         self._live: tuple[float, dict[tuple[str, str], Activity]] = float("-inf"), {}
         self._live_lock = threading.Lock()
@@ -93,11 +93,11 @@ class Histories:
 
     def session(self, name: str) -> CataloguedSession:
         """Raises UnknownSession."""
-        known = self._known.get(name)
-        if known is None:
-            known = self.ask(lambda sessions: _named(sessions, name))
-            self._known[name] = known
-        return known
+        known_session = self._known_sessions.get(name)
+        if known_session is None:
+            known_session = self.ask(lambda sessions: _named(sessions, name))
+            self._known_sessions[name] = known_session
+        return known_session
 
     def session_now(self, name: str) -> CataloguedSession:
         """As it is at this moment. Raises UnknownSession."""
@@ -106,8 +106,8 @@ class Histories:
             sessions.refresh()
             return _named(sessions, name)
 
-        self._known[name] = self.ask(look)
-        return self._known[name]
+        self._known_sessions[name] = self.ask(look)
+        return self._known_sessions[name]
 
     def metadata(self, name: str) -> Metadata:
         """Raises UnknownSession."""
@@ -133,14 +133,22 @@ class Histories:
     def listed(self, choice: SessionChoice, ours: RecordedSessions, limit: int) -> tuple[list[Metadata], int]:
         """The last changed first, and how many there may be in all."""
         live = self.live()
-        found, rest = self.ask(lambda sessions: sessions.matching(choice, ours, live, limit, with_mixed=True))
-        self._known |= {name_of(one): one for one in found if name_of(one) in self._known}
-        amounts = self._amounts(found, ours)
-        shown = [
-            _described(one, live.get((one.agent, one.session_id)), amounts.get(one.session_id))
-            for one in found
+        sessions_found, rest = self.ask(
+            lambda sessions: sessions.matching(choice, ours, live, limit, with_mixed=True)
+        )
+        self._known_sessions |= {
+            name_of(session): session
+            for session in sessions_found
+            if name_of(session) in self._known_sessions
+        }
+        amounts = self._amounts(sessions_found, ours)
+        sessions_shown = [
+            _described(
+                session, live.get((session.agent, session.session_id)), amounts.get(session.session_id)
+            )
+            for session in sessions_found
         ]
-        return shown, len(shown) + rest
+        return sessions_shown, len(sessions_shown) + rest
 
     def refresh(self) -> bool:
         """Look for sessions, and read some that are new or have changed, the newest first; whether there are more."""
@@ -150,8 +158,8 @@ class Histories:
             self._live = float("-inf"), {}
             unread = sessions.sessions(SessionFilter(only_unread=True), _READ_AT_ONCE + 1)
             sessions.read(unread[:_READ_AT_ONCE])
-            for name in list(self._known):
-                self._known[name] = _named(sessions, name)
+            for name in list(self._known_sessions):
+                self._known_sessions[name] = _named(sessions, name)
             return len(unread) > _READ_AT_ONCE
 
         return self.ask(work)
@@ -170,27 +178,33 @@ class Histories:
         state = self.ask(lambda sessions: sessions.fingerprint()), live, ours
         if state == self._rows[0]:
             return self._rows[1]
-        chosen = SessionFilter(with_children=False, with_deleted=False)
-        found = self.ask(lambda sessions: sessions.sessions(chosen))
-        wanted = (one for one in found if one.runs and (one not in ours or ours.is_exceeded(one)))
-        theirs = list(islice(wanted, _MOST_ROWS))
+        session_filter = SessionFilter(with_children=False, with_deleted=False)
+        sessions_found = self.ask(lambda sessions: sessions.sessions(session_filter))
+        unread = (
+            session
+            for session in sessions_found
+            if session.runs and (session not in ours or ours.is_exceeded(session))
+        )
+        theirs = list(islice(unread, _MOST_ROWS))
         amounts = self._amounts(theirs, ours)
         rows = {
-            name_of(one): self._row(one, live.get((one.agent, one.session_id)), amounts.get(one.session_id))
-            for one in theirs
+            name_of(session): self._row(
+                session, live.get((session.agent, session.session_id)), amounts.get(session.session_id)
+            )
+            for session in theirs
         }
         self._rows = state, rows
         return rows
 
-    def _amounts(self, found: list[CataloguedSession], ours: RecordedSessions) -> dict[str, Amount]:
+    def _amounts(self, sessions_found: list[CataloguedSession], ours: RecordedSessions) -> dict[str, Amount]:
         """Not of those that are partly ours: rows of our own say what a part of it cost."""
-        alone = [one for one in found if one not in ours]
+        alone = [session for session in sessions_found if session not in ours]
         return self.ask(lambda sessions: sessions.amounts(alone, known_prices()))
 
     def _sessions(self) -> HistorySessions:
-        if self._found is None:
-            self._found = HistorySessions()
-        return self._found
+        if self._histories is None:
+            self._histories = HistorySessions()
+        return self._histories
 
     def _activity(self, session: CataloguedSession) -> Activity | None:
         return self.live().get((session.agent, session.session_id))
@@ -257,10 +271,10 @@ def _named(sessions: HistorySessions, name: str) -> CataloguedSession:
     words = _NAME.fullmatch(name)
     if words is None or load(words["agent"]) is None:
         raise _unknown(name)
-    found = sessions.exactly(words["agent"], words["id"])
-    if found is None:
+    matches = sessions.exactly(words["agent"], words["id"])
+    if matches is None:
         raise _unknown(name)
-    return found
+    return matches
 
 
 def _unknown(name: str) -> UnknownSession:

@@ -91,10 +91,10 @@ class SessionChanges:
                     self._note(name, self._look(name))
 
     def _note(self, name: str, look: SessionLook) -> None:
-        known = self._looks.get(name)
-        if known == look:
+        known_look = self._looks.get(name)
+        if known_look == look:
             return
-        if known is not None and not look.is_open:
+        if known_look is not None and not look.is_open:
             self._histories.refresh()  # it may be open now
             look = self._look(name)
         with self._lock:
@@ -193,12 +193,12 @@ class StoredSessionReader:
                 self._batches = None
             else:
                 self._ready.extend(event for event in batch if event.seq >= self._cursor)
-        found = [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
-        if found:
-            self._last, self._cursor = found[-1], found[-1].seq + 1
+        events_read = [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
+        if events_read:
+            self._last, self._cursor = events_read[-1], events_read[-1].seq + 1
         elif self._changes.is_watched(self._name):
             self._follow()
-        return found
+        return events_read
 
     def close(self) -> None:
         self._is_closed = True
@@ -227,7 +227,7 @@ class StoredSessionReader:
 
     def _new(self) -> list[Event]:
         """What comes after the cursor. Raises UnknownSession where something else was before it."""
-        found: list[Event] = []
+        new_events: list[Event] = []
         last_seq = -1
         for batch in self._read_again():
             if self._is_closed:
@@ -237,7 +237,7 @@ class StoredSessionReader:
                 if event.seq == self._cursor - 1 and self._last is not None and event != self._last:
                     raise UnknownSession("the session was rewritten")
                 if event.seq >= self._cursor:
-                    found.append(event)
+                    new_events.append(event)
         if last_seq < self._cursor - 1:
             raise UnknownSession("the session was cut")
-        return found
+        return new_events

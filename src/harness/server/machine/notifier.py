@@ -140,7 +140,7 @@ class Notifier:
         return NotifySettings(
             needs_you=self._choices.needs_you,
             ended=self._choices.ended,
-            targets=[one.shown for one in self._targets],
+            targets=[target.shown for target in self._targets],
             last_sent_ms=self._last_sent_ms,
             last_error=self._last_error,
         )
@@ -156,9 +156,9 @@ class Notifier:
         if not self._targets:
             return
         if row.state in NEEDS_YOU and self._choices.needs_you:
-            known = {ask.id for ask in before.asks} if before is not None else set()
+            known_asks = {ask.id for ask in before.asks} if before is not None else set()
             for ask in row.asks:
-                if ask.id not in known and self._is_new(f"{row.id} {ask.id}"):
+                if ask.id not in known_asks and self._is_new(f"{row.id} {ask.id}"):
                     self._put(self._about(row, "needs-you", _asks(ask)))
         has_ended = row.state in _ENDS and before is not None and before.state not in _ENDS
         if has_ended and self._choices.ended and self._is_new(f"{row.id} {row.state_since_ms}"):

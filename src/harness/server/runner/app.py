@@ -60,57 +60,59 @@ class Runner:
         self._runs = KnownRuns(store, cwd)
 
     def app(self) -> Starlette:
-        one = "/runs/{id}"
+        prefix = "/runs/{id}"
         routes = [
             Route("/runs", with_errors(self._start), methods=["POST"]),
             Route("/runs", with_errors(self._list), methods=["GET"]),
-            Route(f"{one}/events", with_errors(self._events), methods=["GET"]),
-            Route(f"{one}/cancel", with_errors(self._cancel), methods=["POST"]),
-            Route(f"{one}/steer", with_errors(self._steer), methods=["POST"]),
-            Route(f"{one}/reply", with_errors(self._reply), methods=["POST"]),
+            Route(f"{prefix}/events", with_errors(self._events), methods=["GET"]),
+            Route(f"{prefix}/cancel", with_errors(self._cancel), methods=["POST"]),
+            Route(f"{prefix}/steer", with_errors(self._steer), methods=["POST"]),
+            Route(f"{prefix}/reply", with_errors(self._reply), methods=["POST"]),
         ]
         return Starlette(routes=routes, lifespan=self._life)
 
     async def _start(self, request: Request) -> Response:
-        known = await self._runs.start(await read_body(request, NewRun))
-        return json_response({"runId": known.run.id, "steerable": known.run.is_steerable}, 201)
+        run = await self._runs.start(await read_body(request, NewRun))
+        return json_response({"runId": run.run.id, "steerable": run.run.is_steerable}, 201)
 
     async def _list(self, request: Request) -> Response:
         del request
         return json_response({"runs": self._runs.ids})
 
     async def _events(self, request: Request) -> Response:
-        known = self._known(request)
+        known_run = self._known(request)
         last = request.headers.get("last-event-id", "")
         after = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else 0
-        return StreamingResponse(_stream(known, after), media_type="text/event-stream", headers=HEADERS)
+        return StreamingResponse(_stream(known_run, after), media_type="text/event-stream", headers=HEADERS)
 
     async def _cancel(self, request: Request) -> Response:
         self._known(request).run.cancel()
         return json_response({}, 202)
 
     async def _steer(self, request: Request) -> Response:
-        known, steering = self._known(request), await read_body(request, SteeringBody)
-        if known.is_new(steering.key):
+        known_run, steering = self._known(request), await read_body(request, SteeringBody)
+        if known_run.is_new(steering.key):
             try:
-                known.run.steer(steering.message)
+                known_run.run.steer(steering.message)
             except UsageError as error:
-                known.forget(steering.key)
+                known_run.forget(steering.key)
                 raise Conflict(error.message, hint=error.hint) from error
         return json_response({}, 202)
 
     async def _reply(self, request: Request) -> Response:
-        known, reply = self._known(request), await read_body(request, ReplyBody)
-        if not known.is_new(reply.key):
+        known_run, reply = self._known(request), await read_body(request, ReplyBody)
+        if not known_run.is_new(reply.key):
             return json_response({}, 202)
-        given = {name: getattr(reply, name) for name in ("approved", "always", "answer", "reason", "choice")}
+        reply_fields = {
+            name: getattr(reply, name) for name in ("approved", "always", "answer", "reason", "choice")
+        }
         try:
-            is_taken = known.run.reply(reply.relay_id, **given)
+            is_taken = known_run.run.reply(reply.relay_id, **reply_fields)
         except UsageError:
-            known.forget(reply.key)
+            known_run.forget(reply.key)
             raise
         if not is_taken:
-            known.forget(reply.key)
+            known_run.forget(reply.key)
             raise Conflict(
                 "no question with this id is waiting for an answer", hint="the first answer counts"
             )
@@ -126,8 +128,8 @@ class Runner:
         self._runs.close()
 
 
-async def _stream(known: KnownRun, after: int) -> AsyncIterator[bytes]:
-    with known.followed() as run:
+async def _stream(known_run: KnownRun, after: int) -> AsyncIterator[bytes]:
+    with known_run.followed() as run:
         async for part in _event_stream(run, after):
             yield part
 
@@ -140,14 +142,14 @@ async def _event_stream(run: Run, after: int) -> AsyncIterator[bytes]:
     try:
         while True:
             waiting = waiting or asyncio.ensure_future(anext(events))
-            done, _ = await asyncio.wait((waiting,), timeout=_HEARTBEAT_S)
-            if not done:
+            done_tasks, _ = await asyncio.wait((waiting,), timeout=_HEARTBEAT_S)
+            if not done_tasks:
                 yield b": alive\n\n"
                 continue
             event, waiting = waiting.result(), None
-            for sent in translation.feed(event):
-                if sent.id > after:
-                    yield sse(encode(sent.data), event=sent.name, id=sent.id)
+            for data in translation.feed(event):
+                if data.id > after:
+                    yield sse(encode(data.data), event=data.name, id=data.id)
     except StopAsyncIteration:
         return
     finally:

@@ -114,41 +114,43 @@ class KnownRuns:
         self._runs: dict[str, KnownRun] = {}
         self._beginning: dict[str, asyncio.Lock] = {}
 
-    async def start(self, wanted: NewRun) -> KnownRun:
+    async def start(self, new_run: NewRun) -> KnownRun:
         """The one of this key, if there is one. Raises UsageError and its kin, UnknownSession, Conflict."""
-        if wanted.key and not is_log_id(wanted.key):
-            raise UsageError(f"not a key: {wanted.key[:100]!r}", hint="1 to 128 letters, digits, - and _")
-        if wanted.lease_s is not None and not 0 < wanted.lease_s <= _LONGEST_LEASE_S:
+        if new_run.key and not is_log_id(new_run.key):
+            raise UsageError(f"not a key: {new_run.key[:100]!r}", hint="1 to 128 letters, digits, - and _")
+        if new_run.lease_s is not None and not 0 < new_run.lease_s <= _LONGEST_LEASE_S:
             raise UsageError(f"leaseS is above 0 and at most {_LONGEST_LEASE_S:g}")
-        async with self._beginning.setdefault(wanted.key, asyncio.Lock()):
-            known = self._runs.get(wanted.key)
-            if known is None:
-                known = await self._begin(wanted)
-        self._beginning.pop(wanted.key, None)
-        known.claim()
-        return known
+        async with self._beginning.setdefault(new_run.key, asyncio.Lock()):
+            known_run = self._runs.get(new_run.key)
+            if known_run is None:
+                known_run = await self._begin(new_run)
+        self._beginning.pop(new_run.key, None)
+        known_run.claim()
+        return known_run
 
-    async def _begin(self, wanted: NewRun) -> KnownRun:
-        await asyncio.to_thread(self._check, wanted)
-        request = wanted.request(self._cwd)
-        run = await asyncio.to_thread(start, request, store=self._store, run_id=wanted.key)
-        self._runs[run.id] = known = KnownRun(run, wanted.lease_s)
-        ended = (id for id, one in self._runs.items() if one.run.is_ended)
-        while len(self._runs) > MOST_RUNS and (oldest := next(ended, "")):
+    async def _begin(self, new_run: NewRun) -> KnownRun:
+        await asyncio.to_thread(self._check, new_run)
+        request = new_run.request(self._cwd)
+        run = await asyncio.to_thread(start, request, store=self._store, run_id=new_run.key)
+        self._runs[run.id] = known_run = KnownRun(run, new_run.lease_s)
+        ended_ids = (id for id, run_state in self._runs.items() if run_state.run.is_ended)
+        while len(self._runs) > MOST_RUNS and (oldest := next(ended_ids, "")):
             self._runs.pop(oldest)
-            ended = (id for id, one in self._runs.items() if one.run.is_ended)
-        return known
+            ended_ids = (id for id, run_state in self._runs.items() if run_state.run.is_ended)
+        return known_run
 
-    def _check(self, wanted: NewRun) -> None:
-        if wanted.key and self._is_recorded(wanted.key):
+    def _check(self, new_run: NewRun) -> None:
+        if new_run.key and self._is_recorded(new_run.key):
             raise Conflict(
                 "this run was started before, and the runner no longer has it",
                 hint="it ended with the runner that started it; start another one",
             )
-        if wanted.resume and wanted.agent == OWN_AGENT:
-            known = ((one.session_id, one.agent_session_id) for one in self._store.list())
-            if not any(wanted.resume in ids or ids[0].startswith(wanted.resume) for ids in known):
-                raise UnknownSession(f"unknown session: {wanted.resume}", hint="this runner does not have it")
+        if new_run.resume and new_run.agent == OWN_AGENT:
+            known_ids = ((session.session_id, session.agent_session_id) for session in self._store.list())
+            if not any(new_run.resume in ids or ids[0].startswith(new_run.resume) for ids in known_ids):
+                raise UnknownSession(
+                    f"unknown session: {new_run.resume}", hint="this runner does not have it"
+                )
 
     def _is_recorded(self, key: str) -> bool:
         try:
@@ -159,16 +161,16 @@ class KnownRuns:
 
     def get(self, run_id: str) -> KnownRun:
         """Raises NotFound. Asking for a run also renews its lease."""
-        known = self._runs.get(run_id)
-        if known is None:
+        known_run = self._runs.get(run_id)
+        if known_run is None:
             raise NotFound("no such run", hint="runs are available as long as the runner is running")
-        known.claim()
-        return known
+        known_run.claim()
+        return known_run
 
     @property
     def ids(self) -> list[str]:
         return list(self._runs)
 
     def close(self) -> None:
-        for known in self._runs.values():
-            known.run.cancel()
+        for known_run in self._runs.values():
+            known_run.run.cancel()
