@@ -58,8 +58,8 @@ class Approvals:
     def pending(self, tool_call_id: str = "") -> ToolApprovalRequiredEvent | None:
         """The pending call with that id; without an id, the first one."""
         waiting = self._waiting()
-        found = _named(waiting, tool_call_id) if tool_call_id else next(iter(waiting), None)
-        return None if found is None else self._question(found)
+        pending_call = _named(waiting, tool_call_id) if tool_call_id else next(iter(waiting), None)
+        return None if pending_call is None else self._question(pending_call)
 
     def respond(
         self,
@@ -141,16 +141,16 @@ class Suspensions:
 
     def get(self, *, tool_call_id: str) -> ToolSuspendedEvent | None:
         """The call of that id, if it waits for data."""
-        found = _named(self._waiting(), tool_call_id)
-        return None if found is None else self._question(found)
+        call_found = _named(self._waiting(), tool_call_id)
+        return None if call_found is None else self._question(call_found)
 
     def _waiting(self) -> list[Relay]:
         return [relay for relay in self._runs.relays if relay.kind != "permission"]
 
     def resolve_tool_call_id(self, tool_call_id: str = "") -> str | None:
         """The call id of the pending call with that id; without an id, of the only pending call."""
-        found = self._resolve(tool_call_id)
-        return found.call_id if found is not None else None
+        call_found = self._resolve(tool_call_id)
+        return call_found.call_id if call_found is not None else None
 
     async def respond(self, resume_data: Any, tool_call_id: str, context: RequestContext | None) -> bool:
         """Answer one call, as `respond_to_tool_suspension` does; False when no such call waits.

@@ -51,7 +51,7 @@ def kind_of(hint: Any) -> ArgumentKind | None:
         return _SIMPLE[hint]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return _either([kind_of(one) for one in arguments])
+        return _either([kind_of(argument) for argument in arguments])
     if origin is Literal:
         return ArgumentKind(
             lambda value: _is_one_of(value, arguments), f"one of {', '.join(map(str, arguments))}"
@@ -74,18 +74,20 @@ def _of_class(kind: type, arguments: tuple[Any, ...]) -> ArgumentKind | None:
     if issubclass(kind, Iterable) and arguments:
         return _list_of(kind_of(arguments[0]))
     if getattr(kind, "_is_protocol", False):
-        methods = [name for name, one in vars(kind).items() if not name.startswith("_") and callable(one)]
+        methods = [
+            name for name, method in vars(kind).items() if not name.startswith("_") and callable(method)
+        ]
         return ArgumentKind(has(*methods), f"a {kind.__name__}: something with {' and '.join(methods)}")
     return ArgumentKind(lambda value: isinstance(value, kind), f"a {kind.__name__}")
 
 
-def _list_of(one: ArgumentKind | None) -> ArgumentKind:
+def _list_of(item_kind: ArgumentKind | None) -> ArgumentKind:
     """What can be gone through only once is not looked into."""
-    if one is None:
+    if item_kind is None:
         return ArgumentKind(is_list, "a list")
     return ArgumentKind(
-        lambda value: is_list(value) and (not isinstance(value, Sequence) or all(map(one.fits, value))),
-        f"a list, each {one.words}",
+        lambda value: is_list(value) and (not isinstance(value, Sequence) or all(map(item_kind.fits, value))),
+        f"a list, each {item_kind.words}",
     )
 
 
@@ -98,7 +100,7 @@ def _either(kinds: Sequence[ArgumentKind | None]) -> ArgumentKind | None:
 
 
 def _is_one_of(value: Any, allowed: tuple[Any, ...]) -> bool:
-    return any(type(value) is type(one) and value == one for one in allowed)
+    return any(type(value) is type(choice) and value == choice for choice in allowed)
 
 
 def kinds_of(method: Callable[..., Any]) -> dict[str, ArgumentKind]:

@@ -239,8 +239,10 @@ class Briefing:
                 what = _cut(f"{relay.tool_name} {spelled(relay.input)}", "decision")
                 self._add(_Item(f"The user did not allow: {what}" + _because(event.reason)))
         else:
-            asked = _cut(relay.question or relay.tool_name, "decision")
-            self._add(_Item(f"Asked: {asked}\nThe user answered: {_cut(_words(event.answer), 'decision')}"))
+            question = _cut(relay.question or relay.tool_name, "decision")
+            self._add(
+                _Item(f"Asked: {question}\nThe user answered: {_cut(_words(event.answer), 'decision')}")
+            )
 
     def _on_plan(self, relay: Relay, reply: RelayReply) -> None:
         payload: Mapping[str, Any] = relay.payload if isinstance(relay.payload, Mapping) else {}
@@ -266,8 +268,8 @@ class Briefing:
             self._writes[event.call_id] = paths
 
     def _on_call_end(self, event: ToolEnd) -> None:
-        started = self._writes.pop(event.call_id, [])
-        paths = started if event.operations is None else _written(event.operations)
+        writes = self._writes.pop(event.call_id, [])
+        paths = writes if event.operations is None else _written(event.operations)
         if self._run is not None and not event.has_failed:
             self._run.files.update(dict.fromkeys(paths))
 
@@ -292,9 +294,9 @@ class Briefing:
         if not is_success:
             run.items.append(_Item(f"(Agent {run.agent} was stopped, or failed, before it was done.)"))
         if run.files:
-            named = list(run.files)
-            more = f" and {len(named) - _MOST_FILES} more" if len(named) > _MOST_FILES else ""
-            names = _cut(", ".join(named[:_MOST_FILES]), "message")
+            files_named = list(run.files)
+            more = f" and {len(files_named) - _MOST_FILES} more" if len(files_named) > _MOST_FILES else ""
+            names = _cut(", ".join(files_named[:_MOST_FILES]), "message")
             run.items.append(_Item(f"Files changed: {names}{more}"))
         self._items += run.items
         self._shorten()
@@ -323,8 +325,8 @@ class Briefing:
         texts = [item.text for item in self._open_items]
         if not any(not text.startswith("Mode: ") for text in texts):
             return ""
-        if left := [task.text for task in self._tasks if task.status != "completed"]:
-            texts.append(_cut("Tasks that are left: " + "; ".join(left), "decision"))
+        if tasks_left := [task.text for task in self._tasks if task.status != "completed"]:
+            texts.append(_cut("Tasks that are left: " + "; ".join(tasks_left), "decision"))
         missing = [f"{self._dropped} older entries"] if self._dropped else []
         left_out = f"Left out: {'; '.join([*missing, _NEVER_TOLD])}."
         return _framed([f"{_HEAD[self._took_part]} {_ABOUT}", *texts, left_out])
@@ -377,15 +379,15 @@ def conversation_briefing(
 
 
 def _call_line(call: HandedCall, cwd: str, *, with_result: bool) -> str:
-    shown = [words(operation, cwd) for operation in call.operations]
-    what = "; ".join(" ".join(filter(None, (one.verb or "run", one.subject))) for one in shown)
+    parts_shown = [words(operation, cwd) for operation in call.operations]
+    what = "; ".join(" ".join(filter(None, (part.verb or "run", part.subject))) for part in parts_shown)
     what = _cut(what or f"{call.tool_name} {gist(call.input)}", "decision")
     exit_code = f", exit code {call.exit_code}" if call.exit_code else ""
     line = f"- {what}: {'failed' if call.has_failed else 'ok'}{exit_code}"
     if not with_result:
         return line
     result = cut(call.output.strip(), _LONGEST_RESULT)
-    return "\n".join([line, *(f"    {one}" for one in result.split("\n"))])
+    return "\n".join([line, *(f"    {part}" for part in result.split("\n"))])
 
 
 def _cut(text: str, kind: str) -> str:
@@ -399,7 +401,11 @@ def _cut(text: str, kind: str) -> str:
 
 
 def _written(operations: Sequence[Operation] | None) -> list[str]:
-    return [one.path for one in operations or () if isinstance(one, Write) and one.success is not False]
+    return [
+        operation.path
+        for operation in operations or ()
+        if isinstance(operation, Write) and operation.success is not False
+    ]
 
 
 def _because(reason: str) -> str:

@@ -23,8 +23,10 @@ class Drivers:
 
     def of(self, agent: BackingAgent | CommandAgent) -> AgentDriver:
         with self._lock:
-            for known, driver in self._by_agent:
-                if known == agent or (isinstance(known, BackingAgent) and isinstance(agent, BackingAgent)):
+            for known_agent, driver in self._by_agent:
+                if known_agent == agent or (
+                    isinstance(known_agent, BackingAgent) and isinstance(agent, BackingAgent)
+                ):
                     return driver
             driver = self._new(agent)
             self._by_agent.append((agent, driver))

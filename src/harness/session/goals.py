@@ -146,7 +146,7 @@ def read_verdict(text: str) -> GoalVerdict:
 
 def _candidates(text: str) -> Sequence[dict[str, Any]]:
     """Possible verdicts in the text, the most likely first."""
-    found: list[dict[str, Any]] = []
+    candidates: list[dict[str, Any]] = []
     start, end = text.find("{"), text.rfind("}")
     if 0 <= start < end:
         try:
@@ -154,9 +154,9 @@ def _candidates(text: str) -> Sequence[dict[str, Any]]:
         except msgspec.DecodeError:
             value = None
         if isinstance(value, dict):
-            found.append(value)
+            candidates.append(value)
     tags = {name: match for name in ("decision", "reason") if (match := _tag(name, text)) is not None}
-    return [*found, tags]
+    return [*candidates, tags]
 
 
 def _tag(name: str, text: str) -> str | None:
@@ -241,8 +241,8 @@ class Goals:
 
     def get(self) -> Objective | None:
         """The current objective; None when there is none."""
-        stored = self._host.objective() if self._host.thread_id() else None
-        return None if stored is None else msgspec.convert(dict(stored), Objective, strict=False)
+        stored_goal = self._host.objective() if self._host.thread_id() else None
+        return None if stored_goal is None else msgspec.convert(dict(stored_goal), Objective, strict=False)
 
     def set(
         self,
@@ -305,8 +305,8 @@ class Goals:
         objective = self.get()
         if objective is None:
             return None
-        given = {"judge_model_id": judge_model_id, "max_runs": max_runs, "prompt": prompt, "status": status}
-        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not UNSET}
+        fields = {"judge_model_id": judge_model_id, "max_runs": max_runs, "prompt": prompt, "status": status}
+        changes: dict[str, Any] = {name: value for name, value in fields.items() if value is not UNSET}
         if changes.get("status", "paused") != "paused":
             changes["paused_reason"] = ""
         return self._keep(replace(objective, **changes, updated_at=self._host.now_ms()))
@@ -458,9 +458,9 @@ def objective_update(
 ) -> StateReport | None:
     """What the model is given of the objective: all of it while active, then once that there is none."""
     has_base = lane.has_base(is_visible)
-    known = (lane.snapshot.value or {}).get("objective") if lane.snapshot is not None else None
+    known_goal = (lane.snapshot.value or {}).get("objective") if lane.snapshot is not None else None
     if objective is None or objective.status != "active":
-        if not has_base or known is None:
+        if not has_base or known_goal is None:
             return None
         return StateReport(
             id=LANE,

@@ -64,9 +64,9 @@ class HandedOver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(
-    events: Iterable[Event], agent: Agent, version: str, wanted: str = "", *, is_held: bool = False
+    events: Iterable[Event], agent: Agent, version: str, wanted_form: str = "", *, is_held: bool = False
 ) -> HandoverPlan:
-    """`wanted`: native, briefing, or empty for the best. `is_held`: the agent is held in a conversation.
+    """`wanted_form`: native, briefing, or empty for the best. `is_held`: the agent is held in a conversation.
 
     Raises UsageError.
     """
@@ -74,7 +74,7 @@ def plan(
     if not conversation.turns:
         raise UsageError("nothing was said in this session, so there is nothing to hand over")
     writer = load_writer(agent.name)
-    form, why = _form_of(agent, writer, version, wanted)
+    form, why = _form_of(agent, writer, version, wanted_form)
     if is_held and agent.name == OWN_AGENT:
         form, why = "native", "it reads the conversation itself"
     elif form == "native" and is_held and writer is not None and not writer.is_held:
@@ -86,18 +86,18 @@ def plan(
 
 
 def _form_of(
-    agent: Agent, writer: HandoverWriter | None, version: str, wanted: str
+    agent: Agent, writer: HandoverWriter | None, version: str, wanted_form: str
 ) -> tuple[HandoverForm, str]:
-    if wanted == "briefing":
+    if wanted_form == "briefing":
         return "briefing", "it was asked for"
     if writer is None:
-        if wanted == "native":
+        if wanted_form == "native":
             raise UsageError(
                 f"no conversation can be written as a session of {agent.title}",
                 hint="leave out --as native: it gets a briefing",
             )
         return "briefing", f"no conversation can be written as a session of {agent.title}"
-    if wanted == "native":
+    if wanted_form == "native":
         return "native", "it was asked for"
     if not writer.is_proven(parse_version(version)):
         proven = ".".join(map(str, writer.proven))
@@ -114,11 +114,13 @@ def carry_out(planned: HandoverPlan, folder: HandoverFolder, target: Target, req
     if planned.form == "native" and planned.writer is not None:
         try:
             target = _without_settings(planned, target, request)
-            made = folder.deliver(planned.writer, with_origin(planned.conversation), target)
+            delivered = folder.deliver(planned.writer, with_origin(planned.conversation), target)
         except (HandoverFailed, UsageError) as error:
             failure = error.message
         else:
-            return HandedOver(form="native", request=planned.writer.resumed(request, made), session=made)
+            return HandedOver(
+                form="native", request=planned.writer.resumed(request, delivered), session=delivered
+            )
     text, _dropped = conversation_briefing(planned.conversation)
     return HandedOver(form="briefing", request=replace(request, briefing=text), failure=failure)
 
@@ -162,18 +164,18 @@ def hand_over_within(
         version=version,
         model=request.model,
     )
-    done = carry_out(planned, HandoverFolder(handover_directory()), target, request)
-    if done.session is None:
-        return done.failure
+    outcome = carry_out(planned, HandoverFolder(handover_directory()), target, request)
+    if outcome.session is None:
+        return outcome.failure
     note = origin_note(planned.conversation)
-    return done, Briefed(
+    return outcome, Briefed(
         agent=agent.name,
-        session_id=done.session.session_id,
+        session_id=outcome.session.session_id,
         text=note,
         form="native",
         why=planned.why,
         lost=list(losses_of(planned)),
-        files=[done.session.file],
+        files=[outcome.session.file],
     )
 
 
@@ -212,15 +214,15 @@ def losses_of(planned: HandoverPlan) -> Iterator[str]:
 
 def workspace_of(conversation: HandedConversation, cwd: str) -> Iterator[str]:
     """The files are as they are now: what has changed of those that the session wrote, and which commit is there."""
-    written = dict.fromkeys(
+    folders = dict.fromkeys(
         operation.path
         for call in conversation.calls
         if not call.has_failed
         for operation in call.operations
         if isinstance(operation, Write) and operation.success is not False
     )
-    changed = [path for path in written if _changed_after(path, conversation.ended_ms)]
-    if written:
+    changed = [path for path in folders if _changed_after(path, conversation.ended_ms)]
+    if folders:
         names = ", ".join(short_path(path, cwd) for path in changed[:_MOST_FILES])
         more = f" and {len(changed) - _MOST_FILES} more" if len(changed) > _MOST_FILES else ""
         state = (
@@ -228,7 +230,7 @@ def workspace_of(conversation: HandedConversation, cwd: str) -> Iterator[str]:
             if changed
             else "none has changed since"
         )
-        yield f"of {len(written)} files that the session wrote, {state}"
+        yield f"of {len(folders)} files that the session wrote, {state}"
     if cwd and not os.path.isdir(cwd):
         yield f"the directory of the session is gone: {cwd}"
     elif top := _repository(cwd):

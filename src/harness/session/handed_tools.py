@@ -66,7 +66,7 @@ class HandedTools:
         self._context = session.host.loop_context(thread.hub)
         self._resources = Resources()
         self._channel: _AskingChannel | None = None
-        self._begun = asyncio.Event()
+        self._has_begun = asyncio.Event()
         self._count = 0
         self.name: str = server_name(thread.id, thread.metadata.created_ms)
         self._server = ToolServer(self.name, self._specs, self._call)
@@ -78,20 +78,20 @@ class HandedTools:
     def begin(self, run: Run) -> None:
         """Calls belong to this run from now on."""
         self._channel = _AskingChannel(run)
-        self._begun.set()
+        self._has_begun.set()
 
     def end(self) -> None:
         """The run is over, which has said so of all that waited."""
-        self._begun.clear()
+        self._has_begun.clear()
         self.withdraw()
 
     def withdraw(self) -> Sequence[Relay]:
         """Stop all calls; what they have asked and nobody has answered. From any thread."""
         if self._channel is not None:
             self._channel.close()
-        left = self._context.questions.open.withdraw_all()
+        questions_left = self._context.questions.open.withdraw_all()
         self._server.cancel_all()
-        return left
+        return questions_left
 
     @property
     def waits(self) -> bool:
@@ -100,8 +100,8 @@ class HandedTools:
 
     def owns(self, call: AskedCall) -> bool:
         """Whether a program's question states that it is about one of these tools. From any thread."""
-        stated = call.tool.removeprefix("mcp").lstrip("_")
-        return not call.is_guess and (call.server == self.name or stated.startswith(f"{self.name}_"))
+        stated_name = call.tool.removeprefix("mcp").lstrip("_")
+        return not call.is_guess and (call.server == self.name or stated_name.startswith(f"{self.name}_"))
 
     def reply(self, reply: RelayReply) -> bool:
         """Answer what one of these calls asks. Raises UsageError for what is no answer to it."""
@@ -126,8 +126,8 @@ class HandedTools:
             tools_of(mode.tools, context),
             tools_of(mode.additional_tools, context),
         )
-        found = {tool.spec.name: tool for tools in sets for tool in tools}
-        return allowed_tools(session.permissions, found.values(), mode)
+        tools_by_name = {tool.spec.name: tool for tools in sets for tool in tools}
+        return allowed_tools(session.permissions, tools_by_name.values(), mode)
 
     def _specs(self) -> list[ToolSpec]:
         specs = (tool.spec for tool in self.tools())
@@ -136,7 +136,7 @@ class HandedTools:
     async def _call(self, name: str, arguments: dict[str, Any]) -> ToolOutput:
         try:
             async with asyncio.timeout(_BEGINS_S):
-                await self._begun.wait()
+                await self._has_begun.wait()
         except TimeoutError:
             return ToolOutput(text="no turn is running", success=False)
         self._count += 1

@@ -271,11 +271,11 @@ class HarnessParts:
 
     async def resolved_memory(self, context: RequestContext | None = None) -> Memory | None:
         """The memory that was given, or what its factory returns for this request."""
-        given = self.memory_input
-        if given is None or isinstance(given, Memory):
-            return given
-        made = given(context or RequestContext())
-        resolved = await made if inspect.isawaitable(made) else made
+        memory_given = self.memory_input
+        if memory_given is None or isinstance(memory_given, Memory):
+            return memory_given
+        memory_made = memory_given(context or RequestContext())
+        resolved = await memory_made if inspect.isawaitable(memory_made) else memory_made
         if resolved is None:
             raise UsageError("Dynamic memory factory returned empty value", hint="return a Memory")
         return resolved
@@ -297,12 +297,12 @@ class HarnessParts:
 
 
 def _definitions(subagents: Iterable[Subagent]) -> dict[str, Subagent]:
-    found: dict[str, Subagent] = {}
+    definitions_by_name: dict[str, Subagent] = {}
     for definition in subagents:
-        if definition.id in found:
+        if definition.id in definitions_by_name:
             raise UsageError(f'Duplicate subagent id "{definition.id}" found when creating the Harness')
-        found[definition.id] = definition
-    return found
+        definitions_by_name[definition.id] = definition
+    return definitions_by_name
 
 
 def _disabled(names: Iterable[str]) -> frozenset[str]:

@@ -28,7 +28,7 @@ class FileThreadLock:
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.abspath(directory)
-        self._held: dict[str, int] = {}
+        self._held_counts: dict[str, int] = {}
 
     def acquire(self, thread_id: str) -> None:
         """Raises LogLocked when another session holds the lock."""
@@ -48,10 +48,10 @@ class FileThreadLock:
             ) from error
         os.ftruncate(fd, 0)
         os.pwrite(fd, str(os.getpid()).encode(), 0)
-        self._held[thread_id] = fd
+        self._held_counts[thread_id] = fd
 
     def release(self, thread_id: str) -> None:
-        if (fd := self._held.pop(thread_id, None)) is not None:
+        if (fd := self._held_counts.pop(thread_id, None)) is not None:
             os.close(fd)
 
 

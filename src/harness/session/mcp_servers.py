@@ -190,7 +190,7 @@ class HarnessMcp:
 class McpServers:
     """The servers behind `harness.mcp`. Not public."""
 
-    def __init__(self, given: McpInput, cwd: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, servers_given: McpInput, cwd: str, environ: Mapping[str, str]) -> None:
         """Raises UsageError for an invalid entry. Nothing is started before `start`."""
         self.is_confined = False
         """Whether servers that are programs are confined like commands. Set before `start`."""
@@ -205,13 +205,16 @@ class McpServers:
         """Server in this process → its tools, as they are offered."""
         self._files: list[str] = []
         self._servers: Servers | None = None
-        self._made: dict[tuple[str, ...] | None, tuple[Sequence[Tool], list[Tool]]] = {}
-        if isinstance(given, Mapping):
-            for name, entry in given.items():
+        self._renamed_tools: dict[tuple[str, ...] | None, tuple[Sequence[Tool], list[Tool]]] = {}
+        if isinstance(servers_given, Mapping):
+            for name, entry in servers_given.items():
                 self._take(name, entry)
         else:
             self._files = [
-                os.fspath(path) for path in ([given] if isinstance(given, str | os.PathLike) else given)
+                os.fspath(path)
+                for path in (
+                    [servers_given] if isinstance(servers_given, str | os.PathLike) else servers_given
+                )
             ]
 
     async def start(self) -> None:
@@ -232,7 +235,7 @@ class McpServers:
             await servers.add(name, self._entries[name], self._offers[name])
 
     async def remove(self, name: str) -> bool:
-        self._made.clear()
+        self._renamed_tools.clear()
         is_here = self._here.pop(name, None) is not None
         is_known = self._entries.pop(name, None) is not None
         if self._servers is not None:
@@ -267,17 +270,17 @@ class McpServers:
         far = self._servers.tools(key) if self._servers is not None else ()
         if not self._here:
             return far
-        known = self._made.get(key)
-        if known is None or known[0] is not far:
+        known_offer = self._renamed_tools.get(key)
+        if known_offer is None or known_offer[0] is not far:
             near = [
                 tool for name, tools in self._here.items() if key is None or name in key for tool in tools
             ]
-            known = self._made[key] = (far, [*near, *far])
-        return known[1]
+            known_offer = self._renamed_tools[key] = (far, [*near, *far])
+        return known_offer[1]
 
     async def close(self) -> None:
         servers, self._servers = self._servers, None
-        self._made.clear()
+        self._renamed_tools.clear()
         if servers is not None:
             await servers.close()
         await self._stack.aclose()
@@ -359,9 +362,9 @@ def _tools_here(name: str, server: McpServer) -> list[Tool]:
     offer, tools = _offer_of(server, {}), list[Tool]()
     for tool in tools_of(server.tools, RequestContext()):
         if offer.takes(tool.spec.name):
-            offered = Renamed(tool, offer.name_of(name, tool.spec.name))
-            offered.category = server.category or offered.category
-            tools.append(offered)
+            tool_offered = Renamed(tool, offer.name_of(name, tool.spec.name))
+            tool_offered.category = server.category or tool_offered.category
+            tools.append(tool_offered)
     return tools
 
 
@@ -390,7 +393,7 @@ def _checked_server(server: McpServer, kind: str) -> McpServer:
         "category": server.category is not None and server.category not in get_args(ToolCategory),
         "startup_timeout_s": not server.startup_timeout_s > 0,
         **{
-            name: not fits or not all(isinstance(one, str) for one in getattr(server, name))
+            name: not fits or not all(isinstance(item, str) for item in getattr(server, name))
             for name, fits in is_list.items()
         },
     }

@@ -230,8 +230,8 @@ class SubagentModels:
     def get(self, *, agent_type: str = "") -> str | None:
         """The model for sub-agents of this type, else for all; None where they have their own default."""
         state = self._choices.state
-        found: Any = state.peek(f"subagentModelId_{agent_type}") if agent_type else None
-        return found or state.peek("subagentModelId") or None
+        model_id: Any = state.peek(f"subagentModelId_{agent_type}") if agent_type else None
+        return model_id or state.peek("subagentModelId") or None
 
     async def set(self, *, model_id: str, agent_type: str = "") -> None:
         """Use another model for sub-agents of this type, or for all without a type."""

@@ -130,66 +130,68 @@ class NotificationInbox:
         limit: int | None = None,
     ) -> list[Notification]:
         """Most recently changed first."""
-        wanted = search.lower()
-        found = [
+        search_text = search.lower()
+        matches = [
             record
             for record in self.all()
             if (not statuses or record.status in statuses)
             and (priority is None or record.priority == priority)
             and (not source or record.source == source)
             and (
-                not wanted
-                or any(wanted in text.lower() for text in (record.summary, record.kind, record.source))
+                not search_text
+                or any(search_text in text.lower() for text in (record.summary, record.kind, record.source))
             )
         ]
-        found.sort(key=lambda record: -record.updated_at)
-        return found[:limit]
+        matches.sort(key=lambda record: -record.updated_at)
+        return matches[:limit]
 
     def due(self, now_ms: int) -> list[Notification]:
         """The records that are due by now, the longest due first."""
-        found = [
+        due_records = [
             (record.due_ms, record.updated_at, record) for record in self.all() if record.due_ms is not None
         ]
-        return [record for due_ms, _, record in sorted(found, key=lambda one: one[:2]) if due_ms <= now_ms]
+        return [
+            record for due_ms, _, record in sorted(due_records, key=lambda row: row[:2]) if due_ms <= now_ms
+        ]
 
-    def add(self, given: NotificationInput) -> Notification:
+    def add(self, value: NotificationInput) -> Notification:
         """Store it: merged into a pending record with the same key, or as a new one."""
         now_ms = self.host.now_ms()
-        like = self._like(given)
+        like = self._like(value)
         if like is not None:
             return self._keep(
                 replace(
                     like,
-                    summary=given.summary,
-                    payload=like.payload if given.payload is None else given.payload,
-                    priority=given.priority or like.priority,
-                    attributes=_merged(like.attributes, given.attributes),
-                    metadata=_merged(like.metadata, given.metadata),
+                    summary=value.summary,
+                    payload=like.payload if value.payload is None else value.payload,
+                    priority=value.priority or like.priority,
+                    attributes=_merged(like.attributes, value.attributes),
+                    metadata=_merged(like.metadata, value.metadata),
                     coalesced_count=like.coalesced_count + 1,
                     updated_at=now_ms,
                 )
             )
         return self._keep(
             Notification(
-                id=given.id or self.host.new_id(),
+                id=value.id or self.host.new_id(),
                 thread_id=self.host.thread_id(),
-                source=given.source,
-                kind=given.kind,
-                priority=given.priority or "medium",
+                source=value.source,
+                kind=value.kind,
+                priority=value.priority or "medium",
                 status="pending",
-                summary=given.summary,
+                summary=value.summary,
                 created_at=now_ms,
                 updated_at=now_ms,
                 coalesced_count=1,
                 delivery_attempts=0,
-                payload=given.payload,
+                payload=value.payload,
                 resource_id=self.host.resource_id(),
                 agent_id=self.host.agent_id(),
-                source_id=given.source_id,
-                dedupe_key=given.dedupe_key,
-                coalesce_key=given.coalesce_key,
-                attributes=given.attributes,
-                metadata=given.metadata,
+                source_id=value.source_id,
+                dedupe_key=value.dedupe_key,
+                coalesce_key=value.coalesce_key,
+                attributes=value.attributes,
+                metadata=value.metadata,
             )
         )
 
@@ -208,17 +210,17 @@ class NotificationInbox:
         self.host.append(NotificationChanged(record=msgspec.to_builtins(record)))
         return record
 
-    def _like(self, given: NotificationInput) -> Notification | None:
-        if not given.dedupe_key and not given.coalesce_key:
+    def _like(self, value: NotificationInput) -> Notification | None:
+        if not value.dedupe_key and not value.coalesce_key:
             return None
-        place = (given.source, given.kind, self.host.agent_id(), self.host.resource_id())
+        place = (value.source, value.kind, self.host.agent_id(), self.host.resource_id())
         for record in self.all():
             if record.status != "pending":
                 continue
             if (record.source, record.kind, record.agent_id, record.resource_id) != place:
                 continue
-            if (given.dedupe_key and record.dedupe_key == given.dedupe_key) or (
-                given.coalesce_key and record.coalesce_key == given.coalesce_key
+            if (value.dedupe_key and record.dedupe_key == value.dedupe_key) or (
+                value.coalesce_key and record.coalesce_key == value.coalesce_key
             ):
                 return record
         return None
@@ -433,10 +435,10 @@ async def notify(
 
 async def dispatch(posts: Iterable[InboxDelivery], now_ms: int, limit: int = BATCH) -> Dispatched:
     """Deliver everything that is due, at most `limit` notifications, thread by thread."""
-    found = [(record, post) for post in posts for record in post.inbox.due(now_ms)]
-    found.sort(key=lambda one: (one[0].due_ms, one[0].updated_at))
+    due_records = [(record, post) for post in posts for record in post.inbox.due(now_ms)]
+    due_records.sort(key=lambda pair: (pair[0].due_ms, pair[0].updated_at))
     groups: dict[tuple[str, str, str], tuple[InboxDelivery, list[Notification]]] = {}
-    for record, post in found[:limit]:
+    for record, post in due_records[:limit]:
         key = (record.agent_id, record.resource_id, record.thread_id)
         groups.setdefault(key, (post, []))[1].append(record)
     round = Dispatched()

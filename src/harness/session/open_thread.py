@@ -186,11 +186,11 @@ def reopen_thread(store: Store, thread_id: str, secrets: Secrets = None) -> Open
     """
     metadata = known_thread(store, thread_id)
     writer = store.open(thread_id)
-    saved, asked = _snapshot_of(store, thread_id), list[Relay]()
+    saved, relays = _snapshot_of(store, thread_id), list[Relay]()
     if saved is None or saved[0] != writer.next_seq:
         # The last process did not close it properly: a run may have died in it.
         writer.close()
-        asked = list(folded(store, thread_id).facts.relays.values())
+        relays = list(folded(store, thread_id).facts.relays.values())
         recover_thread(store, thread_id)
         writer = store.open(thread_id)
     try:
@@ -198,11 +198,11 @@ def reopen_thread(store: Store, thread_id: str, secrets: Secrets = None) -> Open
     except BaseException:
         writer.close()
         raise
-    opened = OpenThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
-    for relay in asked:
+    thread = OpenThread(store, metadata, Hub(store, thread_id, writer), fold, secrets)
+    for relay in relays:
         if relay.id not in fold.facts.relays:
-            opened.append(Warning(message=_lost(relay), code="question_lost"), thread_id)
-    return opened
+            thread.append(Warning(message=_lost(relay), code="question_lost"), thread_id)
+    return thread
 
 
 def _lost(relay: Relay) -> str:

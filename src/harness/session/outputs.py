@@ -157,15 +157,15 @@ class WantedOutput:
         self.value: Any = msgspec.UNSET
         self.problem: str = ""
         """What was wrong with the last answer."""
-        self._left = output.retries
+        self._retries_left = output.retries
         self._check = output.check
 
     @classmethod
-    def of(cls, given: Any) -> WantedOutput | None:
+    def of(cls, value: Any) -> WantedOutput | None:
         """Raises UsageError for what is no output."""
-        if given is None:
+        if value is None:
             return None
-        output = given if isinstance(given, Output) else Output(type=given)
+        output = value if isinstance(value, Output) else Output(type=value)
         if not isinstance(output.retries, int) or isinstance(output.retries, bool) or output.retries < 0:
             raise UsageError(f"output: retries cannot be {output.retries!r}", hint="give a whole number")
         if output.how not in ("auto", "schema", "tool"):
@@ -180,7 +180,7 @@ class WantedOutput:
 
     @property
     def is_exhausted(self) -> bool:
-        return not self.has_value and self._left < 0
+        return not self.has_value and self._retries_left < 0
 
     @property
     def is_settled(self) -> bool:
@@ -200,9 +200,9 @@ class WantedOutput:
         """The same for an answer that is data already."""
         return await self._take(lambda: self.shape.convert(data))
 
-    async def _take(self, read: Callable[[], Any]) -> str:
+    async def _take(self, read_answer: Callable[[], Any]) -> str:
         try:
-            value = read()
+            value = read_answer()
             problem = self._check(value) if self._check is not None else None
             if inspect.isawaitable(problem):
                 problem = await problem
@@ -212,7 +212,7 @@ class WantedOutput:
             problem = f"the check of the result failed: {error!r}"
         if problem:
             self.problem = str(problem)[:2000]
-            self._left -= 1
+            self._retries_left -= 1
             return self.problem
         self.value = value
         return ""
@@ -237,10 +237,10 @@ class WantedOutput:
 class FinalAnswerTool(Tool):
     """Takes the result where the model's API has no schema for answers."""
 
-    def __init__(self, wanted: WantedOutput) -> None:
-        self._wanted = wanted
+    def __init__(self, output: WantedOutput) -> None:
+        self._output = output
         text = "Give the result, when the work is done. Nothing is called after it."
-        self.spec = ToolSpec(FINAL_ANSWER, text, wanted.shape.schema)
+        self.spec = ToolSpec(FINAL_ANSWER, text, output.shape.schema)
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         del arguments
@@ -248,7 +248,7 @@ class FinalAnswerTool(Tool):
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        if problem := await self._wanted.take_data(arguments):
+        if problem := await self._output.take_data(arguments):
             raise ToolFailure(f"the result does not fit: {problem}")
         return ToolOutput(text="The result was taken.")
 
@@ -304,8 +304,8 @@ def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     rest = {key: value for key, value in definitions.items() if key != name}
     is_recursive = f'"#/$defs/{name}"'.encode() in msgspec.json.encode(definitions)
-    kept = definitions if is_recursive else rest
-    return {**definitions[name], **({"$defs": kept} if kept else {})}
+    kept_definitions = definitions if is_recursive else rest
+    return {**definitions[name], **({"$defs": kept_definitions} if kept_definitions else {})}
 
 
 def _candidates(text: str) -> list[str]:

@@ -95,10 +95,10 @@ class RunHooks:
         self.first_message: str = ""
         """The user's first message in the current thread since it was opened, shortened."""
         self.last_message: str = ""
-        self._shown: tuple[tuple[Turn, ...], int] | None = None
+        self._shown_turns: tuple[tuple[Turn, ...], int] | None = None
         """The turns that the memory chose for the model, and how many entries there were then."""
         self._builtin = self._make_tools()
-        self._seen = _Seen()
+        self._seen_signals = _Seen()
         self._span: tuple[str, Span] | None = None
         self.trace_id: str | None = None
 
@@ -121,20 +121,20 @@ class RunHooks:
     async def before_step(self, context: StepContext) -> Sequence[Turn] | None:
         """Before the loop asks the model: add state signals, and return the turns that the memory chose."""
         self._send_states(context)
-        chosen = await self.memory.before_step(context)
+        turns_chosen = await self.memory.before_step(context)
         if self.guards.has_before_model:
-            chosen = await self.guards.before_model(context) or chosen
-        self._shown = None if chosen is None else (tuple(chosen), len(context.entries))
-        return chosen
+            turns_chosen = await self.guards.before_model(context) or turns_chosen
+        self._shown_turns = None if turns_chosen is None else (tuple(turns_chosen), len(context.entries))
+        return turns_chosen
 
     def shown_to_forks(self) -> Callable[[StepContext], Awaitable[Sequence[Turn]]] | None:
         """Shows a fork the same turns that the current run was shown, and what came after them."""
-        if self._shown is None:
+        if self._shown_turns is None:
             return None
-        turns, known = self._shown
+        turns, known_count = self._shown_turns
 
         async def show(context: StepContext) -> Sequence[Turn]:
-            return [*turns, *(entry.turn for entry in context.entries[known:])]
+            return [*turns, *(entry.turn for entry in context.entries[known_count:])]
 
         return show
 
@@ -216,7 +216,7 @@ class RunHooks:
         self._leave_span()
         self.first_message = ""
         self.last_message = ""
-        self._seen = _Seen()
+        self._seen_signals = _Seen()
 
     async def close(self) -> None:
         self._leave_span()
@@ -234,7 +234,7 @@ class RunHooks:
         conversation = session.conversation
         if conversation is None:
             return
-        self._seen.take(context.entries)
+        self._seen_signals.take(context.entries)
         facts, objective = session.bus.fold.facts, self.goals.get()
         for signal in state_signals(
             facts.lanes,
@@ -246,19 +246,19 @@ class RunHooks:
         ):
             conversation.add(signal, at_once=True)
         session.bus.deliver()
-        self._seen.take(context.entries)
+        self._seen_signals.take(context.entries)
 
     def is_visible(self, signal_id: str) -> bool:
         """Whether the model sees a logged signal; one that no step has shown yet counts as seen."""
         conversation = self._session.conversation
         if conversation is None:
             return True  # an agent program has its own history
-        self._seen.take(conversation.entries)
-        return signal_id not in self._seen.created_ms or self._is_seen(signal_id)
+        self._seen_signals.take(conversation.entries)
+        return signal_id not in self._seen_signals.created_ms or self._is_seen(signal_id)
 
     def _is_seen(self, signal_id: str) -> bool:
         """Whether the model still sees that signal; what the memory has observed is not shown again."""
-        created_ms = self._seen.created_ms.get(signal_id)
+        created_ms = self._seen_signals.created_ms.get(signal_id)
         if created_ms is None:
             return False
         memory = self.memory.memory

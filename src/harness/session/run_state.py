@@ -179,11 +179,11 @@ class StreamState:
 
         Raises UsageError as `send_message` does, here already.
         """
-        message, wanted = UserMessage.of(content, files), WantedOutput.of(output)
+        message, wanted_output = UserMessage.of(content, files), WantedOutput.of(output)
         checked = None if limits is None else checked_limits(limits)
 
         def send() -> Coroutine[Any, Any, RunOutcome[Value]]:
-            return self._runs.send(message, request_context, checked, wanted)
+            return self._runs.send(message, request_context, checked, wanted_output)
 
         return RunStream(self._runs, self._bus.subscribe, send)
 
@@ -217,5 +217,5 @@ class SessionDisplay:
 
     def restore_tasks(self, tasks: list[Any]) -> None:
         """Show these tasks without emitting an event."""
-        shown = self._bus.fold.display
-        shown.previous_tasks, shown.tasks = shown.tasks, list(tasks)
+        display = self._bus.fold.display
+        display.previous_tasks, display.tasks = display.tasks, list(tasks)

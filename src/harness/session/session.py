@@ -112,8 +112,8 @@ class Session(SessionMethods[State]):
 
     def set_token_usage(self, usage: TokenUsage | Mapping[str, Any]) -> None:
         """Count from here on. What was really used stays in the log and in the bill."""
-        counted = to_wire(usage if isinstance(usage, TokenUsage) else read_usage(usage))
-        self._core.append(UsageDelta(usage=Usage(), counted=counted))
+        usage_counts = to_wire(usage if isinstance(usage, TokenUsage) else read_usage(usage))
+        self._core.append(UsageDelta(usage=Usage(), counted=usage_counts))
         self._core.save_usage()
 
     def reset_token_usage(self) -> None:

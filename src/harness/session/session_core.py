@@ -240,8 +240,8 @@ class SessionCore:
     @property
     def hub(self) -> Hub:
         """The log of the current thread; without one, a log that is not stored."""
-        opened = self.thread.current
-        return opened.hub if opened is not None else self._loose
+        thread = self.thread.current
+        return thread.hub if thread is not None else self._loose
 
     def append(self, event: Event) -> Event:
         """Append an event to the log and notify listeners at once. Returns it as logged."""
@@ -271,8 +271,8 @@ class SessionCore:
 
     def save_usage(self) -> None:
         """Store the shown usage with the thread."""
-        if (opened := self.thread.current) is not None:
-            opened.save_settings({_USAGE: to_wire(self.bus.fold.facts.usage)})
+        if (thread := self.thread.current) is not None:
+            thread.save_settings({_USAGE: to_wire(self.bus.fold.facts.usage)})
 
     # Which agent works
 
@@ -329,27 +329,27 @@ class SessionCore:
         workspace = self.workspace
         return workspace.cwd if workspace is not None else self.cwd
 
-    def request_context(self, given: Mapping[str, Any] | None) -> RequestContext:
+    def request_context(self, values: Mapping[str, Any] | None) -> RequestContext:
         """The context of a caller, with the session under `harness`: for tools, factories and instructions."""
-        return RequestContext({**(given or {}), REQUEST_KEY: HarnessRequest(self)})
+        return RequestContext({**(values or {}), REQUEST_KEY: HarnessRequest(self)})
 
     def may_have(self, tool_name: str) -> bool:
         """Whether the agent of this mode, and its sub-agents, may have a tool of that name."""
-        shown = self.mode.resolve().available_tools
-        return not self.permissions.is_denied(tool_name) and (shown is None or tool_name in shown)
+        available = self.mode.resolve().available_tools
+        return not self.permissions.is_denied(tool_name) and (available is None or tool_name in available)
 
     # The current thread
 
-    def use(self, opened: OpenThread) -> None:
+    def use(self, thread: OpenThread) -> None:
         """Follow another thread from now on."""
         self.parking.leave()
         self.drivers.flush()
         self.bus.deliver()
         self.drivers.forget_conversations()
-        self.thread.current = opened
+        self.thread.current = thread
         was_running = self.bus.fold.tree.open_top is not None
-        self.bus.attach(opened.hub, opened.cursor, opened.fold)
-        rest(opened.fold, is_running=was_running)
+        self.bus.attach(thread.hub, thread.cursor, thread.fold)
+        rest(thread.fold, is_running=was_running)
         self._note_activity()
         self.hooks.use_another_thread()
         self.parking.watch()
@@ -366,39 +366,39 @@ class SessionCore:
         self.drivers.flush()
         self.bus.deliver()
         await self.hooks.memory.after_run()
-        opened = self.thread.current
-        if opened is None:
+        thread = self.thread.current
+        if thread is None:
             return
-        if self._summary(opened) != opened.last_summary or not opened.is_saved:
-            self._sum_up(opened)
-            opened.save()
+        if self._summary(thread) != thread.last_summary or not thread.is_saved:
+            self._sum_up(thread)
+            thread.save()
         self.parking.after_run(self.harness.new_id())
-        opened.save_snapshot_in_time()
+        thread.save_snapshot_in_time()
 
-    def _summary(self, opened: OpenThread) -> tuple[str, str, Any]:
+    def _summary(self, thread: OpenThread) -> tuple[str, str, Any]:
         """What lists show of the runs of a thread: the last outcome, the first message, the usage."""
         facts = self.bus.fold.facts
-        return facts.last_outcome, opened.metadata.prompt or self.hooks.first_message, to_wire(facts.usage)
+        return facts.last_outcome, thread.metadata.prompt or self.hooks.first_message, to_wire(facts.usage)
 
-    def _sum_up(self, opened: OpenThread) -> None:
+    def _sum_up(self, thread: OpenThread) -> None:
         """Put that into the metadata."""
-        metadata = opened.metadata
-        summary = self._summary(opened)
+        metadata = thread.metadata
+        summary = self._summary(thread)
         metadata.outcome, metadata.prompt, usage = summary
         metadata.success = metadata.outcome == "completed"
-        metadata.updated_ms = opened.hub.clock()
-        opened.change_settings({_USAGE: usage})
-        opened.last_summary = summary
+        metadata.updated_ms = thread.hub.clock()
+        thread.change_settings({_USAGE: usage})
+        thread.last_summary = summary
 
     def abandon_suspension(self, reason: str) -> None:
         """Give up a run that waits for answers which will not come: its end is written to the log."""
         if self.bus.fold.facts.activity != "waiting":
             return
-        conversation, opened = self.conversation, self.thread.current
+        conversation, thread = self.conversation, self.thread.current
         if conversation is not None:
             conversation.give_up(reason)
-        elif opened is not None:
-            opened.close_runs(reason)
+        elif thread is not None:
+            thread.close_runs(reason)
         self.bus.deliver()
 
     async def destroy(self) -> None:
@@ -412,39 +412,43 @@ class SessionCore:
         """Replace entries that are already queued by their position, so that they are not logged again."""
         if not isinstance(event, FollowUpsChanged):
             return event
-        waited = self.bus.fold.facts.follow_ups
-        places = {id(one): place for place, one in enumerate(waited)}
-        pending = [places.get(id(one), one) for one in event.pending]
+        follow_ups = self.bus.fold.facts.follow_ups
+        places = {id(message): place for place, message in enumerate(follow_ups)}
+        pending = [places.get(id(message), message) for message in event.pending]
         return msgspec.structs.replace(event, pending=pending)
 
     def _notice(self, event: Event) -> None:
-        opened = self.thread.current
-        if opened is not None and isinstance(event, ThreadRenamed) and opened.metadata.name != event.title:
-            opened.metadata.name = event.title
-            opened.save()
+        thread = self.thread.current
+        if thread is not None and isinstance(event, ThreadRenamed) and thread.metadata.name != event.title:
+            thread.metadata.name = event.title
+            thread.save()
         self.runs.endings.notice(event)
         self.hooks.notice(event)
 
     def _note_activity(self) -> None:
         """Save the activity and what agents call their sessions: lists show it, even if this process dies."""
-        opened = self.thread.current
-        if opened is None:
+        thread = self.thread.current
+        if thread is None:
             return
-        metadata, facts = opened.metadata, opened.fold.facts
-        if metadata.activity == facts.activity and opened.agent_sessions == facts.agent_sessions:
+        metadata, facts = thread.metadata, thread.fold.facts
+        if metadata.activity == facts.activity and thread.agent_sessions == facts.agent_sessions:
             return
-        opened.agent_sessions = dict(facts.agent_sessions)
-        known = (f"{agent}:{one}" for agent, one in facts.agent_sessions.items() if agent != REMOTE_AGENT)
-        if new := [name for name in known if name not in metadata.agent_sessions]:
+        thread.agent_sessions = dict(facts.agent_sessions)
+        session_names = (
+            f"{agent}:{session_id}"
+            for agent, session_id in facts.agent_sessions.items()
+            if agent != REMOTE_AGENT
+        )
+        if new := [name for name in session_names if name not in metadata.agent_sessions]:
             metadata.agent_sessions = [*metadata.agent_sessions, *new]
         elif metadata.activity == facts.activity:
             return
-        metadata.activity, opened.last_summary = facts.activity, None
+        metadata.activity, thread.last_summary = facts.activity, None
         if not metadata.activity:
             metadata.outcome = facts.last_outcome
             if self.runs.is_running:
-                self._sum_up(opened)  # in the same write; `after_run` looks whether that was all
-        opened.save()
+                self._sum_up(thread)  # in the same write; `after_run` looks whether that was all
+        thread.save()
 
     def _new_loose(self) -> Hub:
         store, log_id = MemoryStore(), new_run_id(self.harness.clock())

@@ -182,11 +182,11 @@ class SignalDelivery:
         return session.bus.fold.facts.open_run if action == "deliver" else ""
 
 
-def _branch(given: Branch | Mapping[str, Any] | None) -> Branch | None:
-    if given is None or isinstance(given, Branch):
-        return given
+def _branch(value: Branch | Mapping[str, Any] | None) -> Branch | None:
+    if value is None or isinstance(value, Branch):
+        return value
     try:
-        return msgspec.convert(dict(given), Branch)
+        return msgspec.convert(dict(value), Branch)
     except msgspec.ValidationError as error:
         raise UsageError(
             f"not a way to treat a signal: {error}", hint="give a behavior, attributes, or both"

@@ -192,11 +192,11 @@ class File(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def contents(text: str, files: Iterable[File | Mapping[str, Any]] = ()) -> Contents:
     """The contents of a message: the text alone, or the parts in order. A text part is never empty."""
-    given = [_given(file) for file in files]
-    if not given:
+    contents_given = [_given(file) for file in files]
+    if not contents_given:
         return text
     texts = [{"type": "text", "text": text}] if text else []
-    return [*texts, *map(_part, given)]
+    return [*texts, *map(_part, contents_given)]
 
 
 def is_text(media_type: str) -> bool:

@@ -126,10 +126,10 @@ class SessionState(Generic[State]):
                 f"an initial state cannot be a {type(initial).__name__}",
                 hint="give a mapping from names to values",
             )
-        self._stored: dict[str, Any] = {}
+        self._stored_values: dict[str, Any] = {}
         """As it is in the log."""
         self._value: dict[str, Any] = {}
-        self._stored, self._value = self._taken(initial or {})
+        self._stored_values, self._value = self._taken(initial or {})
         self._has_rules = _RULES in self._value
 
     @property
@@ -138,7 +138,7 @@ class SessionState(Generic[State]):
 
         Without a schema, and with a JSON Schema, a dict.
         """
-        whole: State = self._schema.whole(self._divided(self._stored)[1])
+        whole: State = self._schema.whole(self._divided(self._stored_values)[1])
         return whole
 
     async def change(self, **changes: Any) -> State:
@@ -152,7 +152,7 @@ class SessionState(Generic[State]):
 
     def stored(self) -> dict[str, Any]:
         """As JSON, as it is in the log."""
-        return dict(self._stored)
+        return dict(self._stored_values)
 
     def peek(self, key: str, default: Any = None) -> Any:
         """One value, without a copy of the rest."""
@@ -171,8 +171,8 @@ class SessionState(Generic[State]):
             self._transaction = object()
             token = _inside.set(self._transaction)
             try:
-                made = transaction(self.get())
-                update = _update(await made if inspect.isawaitable(made) else made)
+                result = transaction(self.get())
+                update = _update(await result if inspect.isawaitable(result) else result)
             finally:
                 _inside.reset(token)
                 self._transaction = None
@@ -192,18 +192,18 @@ class SessionState(Generic[State]):
         """
         restored = {key: value for key, value in logged.items() if key not in self._changed}
         if _YOLO in restored:
-            restored[_YOLO] = self._stored.get(_YOLO, False)
+            restored[_YOLO] = self._stored_values.get(_YOLO, False)
         if self._has_rules:
             restored.pop(_RULES, None)
-        before = self._stored, self._value
+        before = self._stored_values, self._value
         try:
-            self._stored, self._value = self._read({**self._stored, **restored, **fixed})
+            self._stored_values, self._value = self._read({**self._stored_values, **restored, **fixed})
         except UsageError:
             _logger.warning("the state that the thread had does not fit the schema", exc_info=True)
         changed = [key for key in restored if self._differs(key, *before)]
         unlogged = {
             key: value
-            for key, value in self._stored.items()
+            for key, value in self._stored_values.items()
             if key not in fixed and (key not in logged or logged[key] != value)
         }
         return Restored(changed, unlogged)
@@ -217,24 +217,26 @@ class SessionState(Generic[State]):
             )
 
     def _apply(self, changes: Mapping[str, Any]) -> None:
-        before = self._stored, self._value
-        self._stored, self._value = self._taken(changes)  # before it is emitted: listeners read it
-        named = without_halves(dict(changes))
+        before = self._stored_values, self._value
+        self._stored_values, self._value = self._taken(changes)  # before it is emitted: listeners read it
+        changes_named = without_halves(dict(changes))
         changed = {
-            key: one for key, one in self._stored.items() if key in named or self._differs(key, *before)
+            key: value
+            for key, value in self._stored_values.items()
+            if key in changes_named or self._differs(key, *before)
         }
         try:
             self._append(StateChanged(changes=changed))
         except BaseException:
-            self._stored, self._value = before
+            self._stored_values, self._value = before
             raise
         self._changed.update(changed)
 
-    def _differs(self, key: str, stored: dict[str, Any], value: dict[str, Any]) -> bool:
+    def _differs(self, key: str, stored_values: dict[str, Any], value: dict[str, Any]) -> bool:
         """Whether the key changed. A set may be stored in any order, and not every value can be compared."""
-        if key not in self._stored or key not in stored:
-            return key in self._stored
-        return bool(self._stored[key] != stored[key] and self._value[key] != value[key])
+        if key not in self._stored_values or key not in stored_values:
+            return key in self._stored_values
+        return bool(self._stored_values[key] != stored_values[key] and self._value[key] != value[key])
 
     def _taken(self, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The state with these changes: as it is stored, and as it is read again."""
@@ -248,24 +250,24 @@ class SessionState(Generic[State]):
             own, theirs = self._divided({**self._value, **without_halves(dict(changes))})
             return self._read_parts(self._schema.stored(theirs), own)
 
-    def _read(self, stored: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _read(self, stored_values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         with _as_usage_error():
-            own, theirs = self._divided(stored)
+            own, theirs = self._divided(stored_values)
             completed = self._schema.stored(self._schema.values(theirs))
             return self._read_parts({**completed, **theirs}, own)
 
     def _read_parts(
-        self, stored: dict[str, Any], own: dict[str, Any]
+        self, stored_values: dict[str, Any], own: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         settings = plain_json(own)
-        for key, one in settings.items():
-            _check_own(key, one)
-        return {**stored, **settings}, {**self._schema.values(stored), **settings}
+        for key, value in settings.items():
+            _check_own(key, value)
+        return {**stored_values, **settings}, {**self._schema.values(stored_values), **settings}
 
     def _divided(self, state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Keys of the harness, and keys of the application."""
-        own = {key: one for key, one in state.items() if _is_own(key) and key not in self._schema.keys}
-        return own, {key: one for key, one in state.items() if key not in own}
+        own = {key: value for key, value in state.items() if _is_own(key) and key not in self._schema.keys}
+        return own, {key: value for key, value in state.items() if key not in own}
 
 
 def _is_own(key: Any) -> bool:
@@ -287,11 +289,11 @@ def _as_usage_error() -> Iterator[None]:
         raise UsageError(f"Invalid state update: {error}", hint="nothing was changed") from error
 
 
-def _update(given: Update) -> StateUpdate:
-    if isinstance(given, StateUpdate):
-        return given
+def _update(value: Update) -> StateUpdate:
+    if isinstance(value, StateUpdate):
+        return value
     try:
-        return StateUpdate(**given)
+        return StateUpdate(**value)
     except TypeError as error:
         raise UsageError(
             f"Invalid state update: {error}", hint="return a mapping with updates, events and result"
@@ -346,7 +348,7 @@ class StateLane(msgspec.Struct, kw_only=True):
     def has_base(self, is_visible: IsVisible) -> bool:
         """Whether the model still sees all of it: without its base a delta means nothing."""
         return self.snapshot is not None and all(
-            is_visible(sent.signal_id) for sent in (self.snapshot, *self.deltas)
+            is_visible(sent_state.signal_id) for sent_state in (self.snapshot, *self.deltas)
         )
 
 
@@ -365,7 +367,7 @@ class StateLanes(msgspec.Struct, kw_only=True):
             return
         lane = self.lanes.setdefault(state["id"], StateLane())
         metadata = signal.metadata or {}
-        sent = SentState(
+        sent_state = SentState(
             signal_id=signal.id,
             cache_key=str(state.get("cacheKey", "")),
             mode=str(state.get("mode", "snapshot")),
@@ -373,10 +375,10 @@ class StateLanes(msgspec.Struct, kw_only=True):
             delta=metadata.get("delta"),
         )
         lane.version += 1
-        if sent.mode == "delta":
-            lane.deltas.append(sent)
+        if sent_state.mode == "delta":
+            lane.deltas.append(sent_state)
         else:
-            lane.snapshot, lane.deltas = sent, []
+            lane.snapshot, lane.deltas = sent_state, []
 
     def signal(self, update: StateReport, *, id: str, is_visible: IsVisible) -> Signal | None:
         """The signal for an update; None when it is unchanged: the model still sees the same state."""

@@ -34,36 +34,36 @@ class StateSchema(Protocol):
         """Validate values, add defaults, and convert them to JSON."""
         ...
 
-    def values(self, stored: dict[str, Any]) -> dict[str, Any]:
+    def values(self, stored_values: dict[str, Any]) -> dict[str, Any]:
         """Convert JSON to values, validated and with defaults."""
         ...
 
-    def whole(self, stored: dict[str, Any]) -> Any:
+    def whole(self, stored_values: dict[str, Any]) -> Any:
         """The same as one object of the schema; a dict where the schema is no class."""
         ...
 
 
-def schema_of(given: Any) -> StateSchema:
+def schema_of(schema: Any) -> StateSchema:
     """Raises UsageError for input that is not a schema."""
     try:
-        return _schema_of(given)
+        return _schema_of(schema)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"this state schema cannot be used: {error}", hint=_HINT) from error
 
 
-def _schema_of(given: Any) -> StateSchema:
-    if given is None:
+def _schema_of(schema: Any) -> StateSchema:
+    if schema is None:
         return AnySchema()
-    if isinstance(given, dict):
-        return JsonSchema(given)
-    if isinstance(given, type):
-        if issubclass(given, msgspec.Struct):
-            return StructSchema(given)
-        if hasattr(given, "model_validate_json") and not getattr(given, "__pydantic_root_model__", False):
-            return PydanticSchema(given)
-        if dataclasses.is_dataclass(given) or typing.is_typeddict(given):
-            return StructSchema(given)
-    name = given.__name__ if isinstance(given, type) else type(given).__name__
+    if isinstance(schema, dict):
+        return JsonSchema(schema)
+    if isinstance(schema, type):
+        if issubclass(schema, msgspec.Struct):
+            return StructSchema(schema)
+        if hasattr(schema, "model_validate_json") and not getattr(schema, "__pydantic_root_model__", False):
+            return PydanticSchema(schema)
+        if dataclasses.is_dataclass(schema) or typing.is_typeddict(schema):
+            return StructSchema(schema)
+    name = schema.__name__ if isinstance(schema, type) else type(schema).__name__
     raise UsageError(f"a state schema cannot be a {name}", hint=_HINT)
 
 
@@ -75,11 +75,11 @@ class AnySchema:
     def stored(self, values: dict[str, Any]) -> dict[str, Any]:
         return plain_json(values)
 
-    def values(self, stored: dict[str, Any]) -> dict[str, Any]:
-        return plain_json(stored)
+    def values(self, stored_values: dict[str, Any]) -> dict[str, Any]:
+        return plain_json(stored_values)
 
-    def whole(self, stored: dict[str, Any]) -> dict[str, Any]:
-        return self.values(stored)
+    def whole(self, stored_values: dict[str, Any]) -> dict[str, Any]:
+        return self.values(stored_values)
 
 
 class JsonSchema:
@@ -106,11 +106,11 @@ class JsonSchema:
             raise ValueError("; ".join(problems))
         return value
 
-    def values(self, stored: dict[str, Any]) -> dict[str, Any]:
-        return self.stored(stored)
+    def values(self, stored_values: dict[str, Any]) -> dict[str, Any]:
+        return self.stored(stored_values)
 
-    def whole(self, stored: dict[str, Any]) -> dict[str, Any]:
-        return self.values(stored)
+    def whole(self, stored_values: dict[str, Any]) -> dict[str, Any]:
+        return self.values(stored_values)
 
     def _complete(self, value: Any, schema: Any, depth: int = 0) -> None:
         """Add the defaults of missing properties, also in nested values."""
@@ -130,13 +130,13 @@ class JsonSchema:
 
     def _resolved(self, schema: Any) -> Any:
         """Resolve a reference within the schema; keywords beside the reference, such as a default, win."""
-        seen = 0
-        while isinstance(schema, dict) and str(schema.get("$ref", "")).startswith("#/") and seen < _DEEPEST:
-            found: Any = self._schema
+        count = 0
+        while isinstance(schema, dict) and str(schema.get("$ref", "")).startswith("#/") and count < _DEEPEST:
+            resolved: Any = self._schema
             for step in schema["$ref"][2:].split("/"):
-                found = found.get(step.replace("~1", "/").replace("~0", "~"), {})
-            beside = {name: one for name, one in schema.items() if name != "$ref"}
-            schema, seen = {**found, **beside} if isinstance(found, dict) else found, seen + 1
+                resolved = resolved.get(step.replace("~1", "/").replace("~0", "~"), {})
+            beside = {name: value for name, value in schema.items() if name != "$ref"}
+            schema, count = {**resolved, **beside} if isinstance(resolved, dict) else resolved, count + 1
         return schema
 
 
@@ -155,32 +155,32 @@ class StructSchema:
         self._decode = msgspec.json.Decoder(schema).decode
 
     def stored(self, values: dict[str, Any]) -> dict[str, Any]:
-        known, rest = self._divided(values)
-        made = msgspec.convert({**self._tag, **known}, self._schema)
-        stored = self._dumped(made)
-        again = self._decoded(stored)
-        if again != made and self._dumped(again) != stored:
+        known_values, rest = self._divided(values)
+        instance = msgspec.convert({**self._tag, **known_values}, self._schema)
+        dumped = self._dumped(instance)
+        again = self._decoded(dumped)
+        if again != instance and self._dumped(again) != dumped:
             raise ValueError("it would not be the same after a restart")
-        return {**stored, **plain_json(rest)}
+        return {**dumped, **plain_json(rest)}
 
-    def values(self, stored: dict[str, Any]) -> dict[str, Any]:
-        known, rest = self._divided(stored)
-        return {**self._view(self._decoded(known)), **plain_json(rest)}
+    def values(self, stored_values: dict[str, Any]) -> dict[str, Any]:
+        known_values, rest = self._divided(stored_values)
+        return {**self._view(self._decoded(known_values)), **plain_json(rest)}
 
-    def whole(self, stored: dict[str, Any]) -> Any:
-        return self._decoded(self._divided(stored)[0])
+    def whole(self, stored_values: dict[str, Any]) -> Any:
+        return self._decoded(self._divided(stored_values)[0])
 
     def _divided(self, state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         if self._is_strict:
             return state, {}
-        known = {key: value for key, value in state.items() if key in self.keys}
-        return known, {key: value for key, value in state.items() if key not in self.keys}
+        known_values = {key: value for key, value in state.items() if key in self.keys}
+        return known_values, {key: value for key, value in state.items() if key not in self.keys}
 
-    def _decoded(self, stored: dict[str, Any]) -> Any:
-        return self._decode(msgspec.json.encode({**self._tag, **stored}))
+    def _decoded(self, stored_values: dict[str, Any]) -> Any:
+        return self._decode(msgspec.json.encode({**self._tag, **stored_values}))
 
-    def _dumped(self, made: Any) -> dict[str, Any]:
-        view = self._view(made)
+    def _dumped(self, instance: Any) -> dict[str, Any]:
+        view = self._view(instance)
         return plain_json(
             {
                 key: msgspec.to_builtins(value, str_keys=True, order="deterministic")
@@ -188,11 +188,11 @@ class StructSchema:
             }
         )
 
-    def _view(self, made: Any) -> dict[str, Any]:
-        if isinstance(made, dict):
-            return dict(made)
-        found = {key: getattr(made, name) for key, name in self._names.items()}
-        return {key: value for key, value in found.items() if value is not msgspec.UNSET}
+    def _view(self, instance: Any) -> dict[str, Any]:
+        if isinstance(instance, dict):
+            return dict(instance)
+        values_found = {key: getattr(instance, name) for key, name in self._names.items()}
+        return {key: value for key, value in values_found.items() if value is not msgspec.UNSET}
 
 
 def _names_of(schema: Any) -> dict[str, str]:
@@ -224,45 +224,45 @@ class PydanticSchema:
         self.keys: frozenset[str] = frozenset((*self._names, *self._keys))
 
     def stored(self, values: dict[str, Any]) -> dict[str, Any]:
-        given = {self._keys.get(key, key): value for key, value in values.items()}
-        made = self._checked(self._schema.model_validate, self._known(given))
-        stored = self._dumped(made)
-        again = self._decoded(stored)
-        if again != made and self._dumped(again) != stored:
+        values_given = {self._keys.get(key, key): value for key, value in values.items()}
+        instance = self._checked(self._schema.model_validate, self._known(values_given))
+        dumped = self._dumped(instance)
+        again = self._decoded(dumped)
+        if again != instance and self._dumped(again) != dumped:
             raise ValueError("it would not be the same after a restart")
-        return {**stored, **plain_json(self._rest(given, stored))}
+        return {**dumped, **plain_json(self._rest(values_given, dumped))}
 
-    def values(self, stored: dict[str, Any]) -> dict[str, Any]:
-        made = self._decoded(self._known(stored))
-        values = {key: getattr(made, name) for key, name in self._names.items()}
-        values |= made.model_extra or {}
-        return {**values, **plain_json(self._rest(stored, values))}
+    def values(self, stored_values: dict[str, Any]) -> dict[str, Any]:
+        instance = self._decoded(self._known(stored_values))
+        values = {key: getattr(instance, name) for key, name in self._names.items()}
+        values |= instance.model_extra or {}
+        return {**values, **plain_json(self._rest(stored_values, values))}
 
-    def whole(self, stored: dict[str, Any]) -> Any:
-        return self._decoded(self._known(stored))
+    def whole(self, stored_values: dict[str, Any]) -> Any:
+        return self._decoded(self._known(stored_values))
 
     def _known(self, state: dict[str, Any]) -> dict[str, Any]:
         if self._is_strict or self._schema.model_config.get("extra") == "allow":
             return state
         return {key: value for key, value in state.items() if key in self._names}
 
-    def _rest(self, state: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in state.items() if key not in known}
+    def _rest(self, state: dict[str, Any], known_values: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in state.items() if key not in known_values}
 
-    def _decoded(self, stored: dict[str, Any]) -> Any:
-        return self._checked(self._schema.model_validate_json, msgspec.json.encode(stored))
+    def _decoded(self, stored_values: dict[str, Any]) -> Any:
+        return self._checked(self._schema.model_validate_json, msgspec.json.encode(stored_values))
 
-    def _dumped(self, made: Any) -> dict[str, Any]:
-        dumped = made.model_dump(mode="json", by_alias=True, round_trip=True)
-        known = {key: dumped[written] for key, written in self._dumped_as.items()}
-        return plain_json({**known, **{key: dumped[key] for key in made.model_extra or {}}})
+    def _dumped(self, instance: Any) -> dict[str, Any]:
+        dumped = instance.model_dump(mode="json", by_alias=True, round_trip=True)
+        known_values = {key: dumped[written_name] for key, written_name in self._dumped_as.items()}
+        return plain_json({**known_values, **{key: dumped[key] for key in instance.model_extra or {}}})
 
-    def _checked(self, validate: Callable[[Any], Any], given: Any) -> Any:
+    def _checked(self, validate: Callable[[Any], Any], value: Any) -> Any:
         try:
-            return validate(given)
+            return validate(value)
         except ValueError as error:
             problems: list[Any] = getattr(error, "errors", list)()
-            texts = [_located(one["loc"], one["msg"]) for one in problems] or [str(error)]
+            texts = [_located(problem["loc"], problem["msg"]) for problem in problems] or [str(error)]
             raise ValueError("; ".join(texts)) from error
 
 
@@ -276,7 +276,7 @@ def _first_alias(alias: Any) -> str:
 
 def plain_json(state: dict[str, Any]) -> dict[str, Any]:
     """A copy as plain JSON, with lone surrogates replaced. Raises ValueError with the path of a bad value."""
-    return {key: _plain(one, (key,)) for key, one in _named(state, ()).items()}
+    return {key: _plain(value, (key,)) for key, value in _named(state, ()).items()}
 
 
 def _plain(value: Any, path: tuple[str, ...]) -> Any:
@@ -288,11 +288,11 @@ def _plain(value: Any, path: tuple[str, ...]) -> Any:
     if len(path) > _DEEPEST:
         raise ValueError(f"{path[0]}: nested too deeply")
     if kind is dict:
-        return {key: _plain(one, (*path, key)) for key, one in _named(value, path).items()}
+        return {key: _plain(item, (*path, key)) for key, item in _named(value, path).items()}
     if kind is list or kind is tuple:
-        return [_plain(one, (*path, str(place))) for place, one in enumerate(value)]
-    shown = repr(value) if isinstance(value, int | float) else f"a {kind.__name__}"
-    raise ValueError(_located(path, f"{shown[:80]} cannot be stored as JSON; a schema may say how"))
+        return [_plain(item, (*path, str(place))) for place, item in enumerate(value)]
+    text_shown = repr(value) if isinstance(value, int | float) else f"a {kind.__name__}"
+    raise ValueError(_located(path, f"{text_shown[:80]} cannot be stored as JSON; a schema may say how"))
 
 
 def _is_plain(value: Any) -> bool:
@@ -305,14 +305,14 @@ def _is_plain(value: Any) -> bool:
 
 def _named(value: Mapping[Any, Any], path: tuple[str, ...]) -> dict[str, Any]:
     """The mapping with keys that can be stored; keys stay distinct."""
-    named: dict[str, Any] = {}
-    for key, one in value.items():
+    named_values: dict[str, Any] = {}
+    for key, item in value.items():
         if not isinstance(key, str):
             what = f"the key {key!r:.80} is no text, and JSON has no other keys"
             raise ValueError(_located(path, what))  # noqa: TRY004 reported like every other invalid state
         plain = plain_text(str.__str__(key))
-        named[spelled_out(key) if plain in named else plain] = one
-    return named
+        named_values[spelled_out(key) if plain in named_values else plain] = item
+    return named_values
 
 
 def without_halves(value: Any, depth: int = 0) -> Any:
@@ -326,9 +326,9 @@ def without_halves(value: Any, depth: int = 0) -> Any:
         texts = {key: plain_text(key) if isinstance(key, str) else key for key in value}
         if len(set(texts.values())) < len(texts):
             texts = {key: spelled_out(key) if isinstance(key, str) else key for key in value}
-        return {texts[key]: without_halves(one, depth + 1) for key, one in value.items()}
+        return {texts[key]: without_halves(item, depth + 1) for key, item in value.items()}
     if kind in (list, tuple, set, frozenset):
-        return kind(without_halves(one, depth + 1) for one in value)
+        return kind(without_halves(item, depth + 1) for item in value)
     return value
 
 

@@ -92,23 +92,23 @@ class DirectoryWorkspace:
 class Workspaces:
     """The workspace of a harness, or the factory that makes one per request; emits its status."""
 
-    def __init__(self, given: WorkspaceInput | None, append: Callable[[Event], object]) -> None:
+    def __init__(self, workspace: WorkspaceInput | None, append: Callable[[Event], object]) -> None:
         self._factory: WorkspaceFactory | None = None
         self._static: Workspace | None = None
-        if isinstance(given, WorkspaceConfig):
-            self._static = DirectoryWorkspace(given)
-        elif isinstance(given, Workspace):
-            self._static = given
-        elif callable(given):
-            self._factory = given
-        elif given is not None:
+        if isinstance(workspace, WorkspaceConfig):
+            self._static = DirectoryWorkspace(workspace)
+        elif isinstance(workspace, Workspace):
+            self._static = workspace
+        elif callable(workspace):
+            self._factory = workspace
+        elif workspace is not None:
             raise UsageError(
-                f"a {type(given).__name__} is no workspace",
+                f"a {type(workspace).__name__} is no workspace",
                 hint="give a Workspace, a WorkspaceConfig, or a function of the request context",
             )
         self._append = append
         self._resolved: Workspace | None = None
-        self.is_configured: bool = given is not None
+        self.is_configured: bool = workspace is not None
 
     @property
     def is_ready(self) -> bool:
@@ -144,8 +144,8 @@ class Workspaces:
         """The workspace for one request: a factory is called each time, and its result is not stored."""
         if self._factory is None:
             return self._resolved
-        made = self._factory(context)
-        return await made if inspect.isawaitable(made) else made
+        workspace = self._factory(context)
+        return await workspace if inspect.isawaitable(workspace) else workspace
 
     async def destroy(self) -> None:
         """Destroy a given workspace; a factory is responsible for what it made."""

@@ -45,10 +45,10 @@ class ChromiumBrowser:
 
     def __init__(self, program: str = "") -> None:
         """Raises UsageError when there is no browser here."""
-        found = program or next((path for name in PROGRAMS if (path := shutil.which(name))), "")
-        if not found:
+        path_found = program or next((path for name in PROGRAMS if (path := shutil.which(name))), "")
+        if not path_found:
             raise UsageError("no browser was found", hint="install Chromium, or name its program")
-        self._program = found
+        self._program = path_found
 
     def tools(self) -> Sequence[Tool]:
         return (_ReadPage(self), _Screenshot(self))

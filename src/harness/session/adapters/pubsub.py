@@ -29,7 +29,7 @@ class LocalPubSub:
 
         def stop() -> None:
             with self._lock:
-                left = [other for other in self._listeners.get(topic, ()) if other is not listener]
-                self._listeners[topic] = left
+                listeners_left = [other for other in self._listeners.get(topic, ()) if other is not listener]
+                self._listeners[topic] = listeners_left
 
         return stop

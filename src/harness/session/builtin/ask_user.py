@@ -46,7 +46,7 @@ class AskUserTool(Tool):
         questions = arguments.get("questions")
         if not isinstance(questions, list) or "question" in arguments:
             return _plain(arguments)
-        plain = [_plain(one) for one in questions if isinstance(one, dict)]
+        plain = [_plain(question) for question in questions if isinstance(question, dict)]
         return plain[0] if len(plain) == 1 else {"questions": plain} if plain else arguments
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
@@ -57,16 +57,16 @@ class AskUserTool(Tool):
         return ToolOutput(text="\n".join(f"{question}\n{answer.text}" for question, answer in answers))
 
     async def _ask(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = read(AskUserArguments, arguments, "ask_user")
-        options = [] if isinstance(asked.options, UnsetType) else asked.options
-        if not isinstance(asked.selection_mode, UnsetType) and not options:
+        order = read(AskUserArguments, arguments, "ask_user")
+        options = [] if isinstance(order.options, UnsetType) else order.options
+        if not isinstance(order.selection_mode, UnsetType) and not options:
             raise ToolFailure("Failed to ask user: selectionMode requires options.")
-        payload = question_payload(asked.question, options, asked.selection_mode)
+        payload = question_payload(order.question, options, order.selection_mode)
         answer = await answer_to(
             context,
             payload,
             kind="question",
-            question=asked.question,
+            question=order.question,
             options=[option.label for option in options] or None,
             schema=ANSWER_SCHEMA,
         )
@@ -79,7 +79,7 @@ def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
     """One question in our own words."""
     plain = dict(arguments)
     if isinstance(options := plain.get("options"), list):
-        plain["options"] = [{"label": one} if isinstance(one, str) else one for one in options]
+        plain["options"] = [{"label": option} if isinstance(option, str) else option for option in options]
     if plain.get("options") and (plain.get("multiSelect") or plain.get("multiple")) is True:
         plain.setdefault("selectionMode", "multi_select")
     return {name: value for name, value in plain.items() if name not in _ELSEWHERE}
@@ -91,14 +91,14 @@ def question_payload(
     """The question as shown to the user: one option may be chosen, unless it says that several may be."""
     if not options:
         return {"question": question}
-    shown = [
+    choices_shown = [
         {"label": option.label}
         if isinstance(option.description, UnsetType)
         else {"label": option.label, "description": option.description}
         for option in options
     ]
     mode = "single_select" if isinstance(selection_mode, UnsetType) else selection_mode
-    return {"question": question, "options": shown, "selectionMode": mode}
+    return {"question": question, "options": choices_shown, "selectionMode": mode}
 
 
 def answer_text(answer: Any) -> str:

@@ -124,7 +124,7 @@ class ParentApprovals:
         self._name = name
 
     async def ask(self, relay: Relay, deadline_s: float | None) -> RelayReply:
-        asked = replace(
+        question_asked = replace(
             relay,
             seq=-1,
             timestamp_ms=-1,
@@ -133,11 +133,13 @@ class ParentApprovals:
             spawn_call_id=self._call.call_id,
         )
         channel = self._parent.outbox.channel(self._call.run_id)
-        expected = self._parent.questions.expect(asked)
-        channel.put(asked)
-        reply = RelayReply(id=asked.id, approved=False, by="policy", reason="the sub-agent was stopped")
+        expected = self._parent.questions.expect(question_asked)
+        channel.put(question_asked)
+        reply = RelayReply(
+            id=question_asked.id, approved=False, by="policy", reason="the sub-agent was stopped"
+        )
         try:
-            reply = await self._parent.questions.answer(asked, deadline_s, expected)
+            reply = await self._parent.questions.answer(question_asked, deadline_s, expected)
         finally:
             channel.put(reply)
             channel.close()
@@ -192,14 +194,14 @@ async def converse(fork: OpenFork, definition: Subagent, task: str) -> Result:
     """Send the fork its task and return the result. Questions that suspend the fork are declined."""
     conversation, options = fork.side.conversation, fork.options
     text = f"{task}\n\n{_NO_NESTING}\n\n{_NO_TASKS}"
-    ended = await conversation.send(options, text, name=definition.id)
-    while isinstance(ended, Suspended):
+    end = await conversation.send(options, text, name=definition.id)
+    while isinstance(end, Suspended):
         relays = conversation.pending.relays if conversation.pending is not None else ()
         if not relays:
             raise RuntimeError("it is suspended without an open question")
-        ended = await conversation.resume(options, {relay.id: _refused(relay) for relay in relays})
+        end = await conversation.resume(options, {relay.id: _refused(relay) for relay in relays})
         await asyncio.sleep(0)
-    return ended
+    return end
 
 
 def _options_of_fork(options: AgentOptions) -> AgentOptions:
@@ -255,8 +257,8 @@ def _forked(
 def _closing(tail: Sequence[Event], context: ToolContext) -> list[Event]:
     """The events that end the parent's run in the fork."""
     own = [event for event in tail if event.run_id == context.run_id]
-    ended = {event.call_id for event in own if isinstance(event, ToolEnd)}
-    still_open = [event for event in own if isinstance(event, ToolStart) and event.call_id not in ended]
+    ended_ids = {event.call_id for event in own if isinstance(event, ToolEnd)}
+    still_open = [event for event in own if isinstance(event, ToolStart) and event.call_id not in ended_ids]
     ends: list[Event] = [
         ToolEnd(
             call_id=event.call_id,

@@ -51,20 +51,20 @@ class NotificationInboxTool(Tool):
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        asked = read(InboxArguments, arguments, NAME)
-        if asked.action == "list":
-            return _output({"notifications": _shown(self._found(asked))})
-        if asked.action == "search":
-            if not asked.query:
+        order = read(InboxArguments, arguments, NAME)
+        if order.action == "list":
+            return _output({"notifications": _shown(self._found(order))})
+        if order.action == "search":
+            if not order.query:
                 raise ToolFailure(f"{NAME} search requires query")
-            return _output({"notifications": _shown(self._found(asked, search=asked.query))})
-        if asked.action == "read":
-            records = [self._one(asked.id)] if asked.id else self._found(asked, unread=True)
+            return _output({"notifications": _shown(self._found(order, search=order.query))})
+        if order.action == "read":
+            records = [self._one(order.id)] if order.id else self._found(order, unread=True)
             return _output(await self._listed(records))
-        if not asked.id:
-            raise ToolFailure(f"{NAME} {asked.action} requires id")
-        self._one(asked.id)
-        record = self._inbox.update(asked.id, status=_SETTLED[asked.action])
+        if not order.id:
+            raise ToolFailure(f"{NAME} {order.action} requires id")
+        self._one(order.id)
+        record = self._inbox.update(order.id, status=_SETTLED[order.action])
         return _output({"notification": _shown([record])[0]})
 
     def _one(self, id: str) -> Notification:
@@ -74,28 +74,28 @@ class NotificationInboxTool(Tool):
             raise ToolFailure(f"Notification {id} was not found for thread {thread_id}")
         return record
 
-    def _found(self, asked: InboxArguments, *, search: str = "", unread: bool = False) -> list[Notification]:
+    def _found(self, order: InboxArguments, *, search: str = "", unread: bool = False) -> list[Notification]:
         statuses: Sequence[Status] = ("pending", "delivered") if unread else ()
-        if not isinstance(asked.status, UnsetType):
-            statuses = (asked.status,)
+        if not isinstance(order.status, UnsetType):
+            statuses = (order.status,)
         return self._inbox.find(
             statuses=statuses,
-            priority=None if isinstance(asked.priority, UnsetType) else asked.priority,
-            source=asked.source,
+            priority=None if isinstance(order.priority, UnsetType) else order.priority,
+            source=order.source,
             search=search,
-            limit=None if isinstance(asked.limit, UnsetType) else asked.limit,
+            limit=None if isinstance(order.limit, UnsetType) else order.limit,
         )
 
     async def _listed(self, records: Sequence[Notification]) -> dict[str, Any]:
         """Deliver unread notifications that have not been delivered yet, and mark all unread ones as seen."""
-        delivered = seen = already = 0
+        delivered = seen_count = already = 0
         for record in records:
             if record.status not in ("pending", "delivered"):
                 already += 1
                 continue
             if record.delivered_signal_id:
                 self._inbox.update(record.id, status="seen")
-                seen += 1
+                seen_count += 1
                 continue
             signal = notification_signal(replace(record, status="delivered"), id=self._inbox.host.new_id())
             await self._deliver(signal)
@@ -107,7 +107,7 @@ class NotificationInboxTool(Tool):
             if delivered
             else "Nothing unread had to be delivered."
         )
-        return {"message": message, "delivered": delivered, "markedSeen": seen, "alreadyRead": already}
+        return {"message": message, "delivered": delivered, "markedSeen": seen_count, "alreadyRead": already}
 
 
 def _shown(records: Sequence[Notification]) -> list[dict[str, Any]]:

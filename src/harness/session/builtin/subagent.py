@@ -91,7 +91,9 @@ class SubagentTool(Tool):
     def __init__(self, parent: SubagentParent, subagents: Sequence[Subagent]) -> None:
         self._parent = parent
         self._definitions = {definition.id: definition for definition in subagents}
-        types = "\n".join(f"- {one.id} ({one.name}): {one.description}" for one in subagents)
+        types = "\n".join(
+            f"- {subagent.id} ({subagent.name}): {subagent.description}" for subagent in subagents
+        )
         spec = described("subagent", _DESCRIPTION.format(types=types), SubagentArguments)
         properties = {
             **spec.schema["properties"],
@@ -107,26 +109,26 @@ class SubagentTool(Tool):
         return ToolPermission("subagent", {"agentType": escaped(str(kind))})
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = read(SubagentArguments, arguments, "subagent")
-        definition = self._definitions.get(asked.agent_type)
+        order = read(SubagentArguments, arguments, "subagent")
+        definition = self._definitions.get(order.agent_type)
         if definition is None:
             return _failed(
-                f"Unknown agent type: {asked.agent_type}. Valid types: {', '.join(self._definitions)}"
+                f"Unknown agent type: {order.agent_type}. Valid types: {', '.join(self._definitions)}"
             )
-        is_forked = definition.forked if isinstance(asked.forked, UnsetType) else asked.forked
+        is_forked = definition.forked if isinstance(order.forked, UnsetType) else order.forked
         if is_forked:
-            return await self._fork(definition, asked.task, context)
-        return await self._fresh(definition, asked, context)
+            return await self._fork(definition, order.task, context)
+        return await self._fresh(definition, order, context)
 
     async def _fresh(
-        self, definition: Subagent, asked: SubagentArguments, context: ToolContext
+        self, definition: Subagent, order: SubagentArguments, context: ToolContext
     ) -> ToolOutput:
         parent = self._parent
         conversation = parent.conversation()
         if conversation is None:
             return _failed("Subagents need a parent agent that runs in this process.")
         model_id = (
-            asked.model_id
+            order.model_id
             or parent.chosen_model_id(definition.id)
             or definition.default_model_id
             or parent.mode_model_id()
@@ -141,7 +143,7 @@ class SubagentTool(Tool):
             return _failure(definition, _words(error))
         return await _to_the_end(
             definition,
-            child.run(asked.task),
+            child.run(order.task),
             lambda: child.result,
             lambda: child.failure,
             lambda task: parent_context.runs.__setitem__(child.run_id, task),
@@ -192,18 +194,20 @@ class SubagentTool(Tool):
         these, only those that the parent's mode allows, and none that is denied.
         """
         parent = self._parent
-        found = {tool.spec.name: tool for tool in tools_of(definition.tools, parent.request_context())}
+        tools_by_name = {
+            tool.spec.name: tool for tool in tools_of(definition.tools, parent.request_context())
+        }
         shared = {tool.spec.name: tool for tool in parent.harness_tools()}
         for name in definition.allowed_harness_tools:
             if name in shared:
-                found.setdefault(name, shared[name])
+                tools_by_name.setdefault(name, shared[name])
         for tool in parent.server_tools(definition.mcp_servers):
-            found.setdefault(tool.spec.name, tool)
+            tools_by_name.setdefault(tool.spec.name, tool)
         allowed = definition.allowed_workspace_tools
         for tool in parent.workspace_tools():
             if allowed is None or tool.spec.name in allowed:
-                found.setdefault(tool.spec.name, tool)
-        return tuple(tool for name, tool in found.items() if parent.may_have(name))
+                tools_by_name.setdefault(tool.spec.name, tool)
+        return tuple(tool for name, tool in tools_by_name.items() if parent.may_have(name))
 
 
 async def _to_the_end(
@@ -231,12 +235,12 @@ async def _to_the_end(
         return _aborted(last.text if last is not None else "")
     if (error := task.exception()) is not None:
         return _failure(definition, _words(error))
-    ended = task.result()
-    if ended.outcome == "interrupted":
-        return _aborted(ended.text)
-    if ended.outcome not in ("completed", "limit_exceeded"):
-        return _failure(definition, failure() or ended.outcome)
-    return _output(ended.text)
+    end = task.result()
+    if end.outcome == "interrupted":
+        return _aborted(end.text)
+    if end.outcome not in ("completed", "limit_exceeded"):
+        return _failure(definition, failure() or end.outcome)
+    return _output(end.text)
 
 
 def _ended(task: asyncio.Task[Result]) -> Awaitable[object]:
@@ -244,10 +248,10 @@ def _ended(task: asyncio.Task[Result]) -> Awaitable[object]:
 
 
 def _instructions(definition: Subagent, context: RequestContext) -> str:
-    given = definition.instructions
-    if isinstance(given, str):
-        return given
-    return given(context) if callable(given) else "\n".join(given)
+    own_instructions = definition.instructions
+    if isinstance(own_instructions, str):
+        return own_instructions
+    return own_instructions(context) if callable(own_instructions) else "\n".join(own_instructions)
 
 
 def _output(content: str, *, is_error: bool = False) -> ToolOutput:

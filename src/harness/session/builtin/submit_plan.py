@@ -38,8 +38,8 @@ class SubmitPlanTool(Tool):
         return ToolPermission("submit_plan")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        asked = read(SubmitPlanArguments, arguments, "submit_plan")
-        payload = {"title": asked.title or USUAL_TITLE, "plan": asked.plan}
+        order = read(SubmitPlanArguments, arguments, "submit_plan")
+        payload = {"title": order.title or USUAL_TITLE, "plan": order.plan}
         reply = await answer_to(context, payload, kind="plan", question=payload["title"], schema=REPLY_SCHEMA)
         if reply is UNSET:
             return ToolOutput(

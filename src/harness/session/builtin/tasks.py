@@ -39,19 +39,19 @@ def task_ids(drafts: Sequence[Draft], previous: Sequence[Task] = ()) -> list[str
     """The ids of the drafts, in order; each is unique."""
     reused = _reusable(drafts, previous)
     reserved = {draft.id for draft in drafts if draft.id} | set(reused.values())
-    used: set[str] = set()
-    seen: Counter[str] = Counter()
+    used_ids: set[str] = set()
+    id_counts: Counter[str] = Counter()
     ids: list[str] = []
     for place, draft in enumerate(drafts):
-        seen[draft.content] += 1
-        if draft.id and draft.id not in used:
-            chosen = draft.id
-        elif place in reused and reused[place] not in used:
-            chosen = reused[place]
+        id_counts[draft.content] += 1
+        if draft.id and draft.id not in used_ids:
+            id_chosen = draft.id
+        elif place in reused and reused[place] not in used_ids:
+            id_chosen = reused[place]
         else:
-            chosen = _unique(_name(draft.content, seen[draft.content]), used | reserved)
-        used.add(chosen)
-        ids.append(chosen)
+            id_chosen = _unique(_name(draft.content, id_counts[draft.content]), used_ids | reserved)
+        used_ids.add(id_chosen)
+        ids.append(id_chosen)
     return ids
 
 
@@ -75,12 +75,12 @@ def _name(content: str, occurrence: int) -> str:
     return f"task_{slug or 'item'}" + (f"_{occurrence}" if occurrence > 1 else "")
 
 
-def _unique(wanted: str, taken: Container[str]) -> str:
-    chosen, number = wanted, 1
-    while chosen in taken:
+def _unique(wanted_id: str, taken_ids: Container[str]) -> str:
+    id_chosen, number = wanted_id, 1
+    while id_chosen in taken_ids:
         number += 1
-        chosen = f"{wanted}_{number}"
-    return chosen
+        id_chosen = f"{wanted_id}_{number}"
+    return id_chosen
 
 
 _Status = Literal["pending", "in_progress", "completed"]
@@ -202,12 +202,12 @@ class TaskUpdateTool(TaskTool):
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        asked = read(TaskUpdateArguments, arguments, self.name)
-        changes = {"text": asked.content, "status": asked.status, "active_form": asked.active_form}
-        given = {name: value for name, value in changes.items() if value is not UNSET}
-        if not given:
+        order = read(TaskUpdateArguments, arguments, self.name)
+        changes = {"text": order.content, "status": order.status, "active_form": order.active_form}
+        fields = {name: value for name, value in changes.items() if value is not UNSET}
+        if not fields:
             return _output("Provide at least one field to update.", self._board.tasks() or (), is_error=True)
-        return await self._changed(lambda before: _updated(asked.id, given, before))
+        return await self._changed(lambda before: _updated(order.id, fields, before))
 
 
 class TaskCompleteTool(TaskTool):
@@ -216,8 +216,8 @@ class TaskCompleteTool(TaskTool):
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        asked = read(TaskCompleteArguments, arguments, self.name)
-        return await self._changed(lambda before: _updated(asked.id, {"status": "completed"}, before))
+        order = read(TaskCompleteArguments, arguments, self.name)
+        return await self._changed(lambda before: _updated(order.id, {"status": "completed"}, before))
 
 
 class TaskCheckTool(TaskTool):
@@ -289,8 +289,8 @@ def _checked(tasks: Sequence[Task], problem: str = "") -> ToolOutput:
 
 
 def _summary(tasks: Sequence[Task]) -> str:
-    done = sum(task.status == "completed" for task in tasks)
-    lines = [f"Tasks updated: [{done}/{len(tasks)} completed]"]
+    done_count = sum(task.status == "completed" for task in tasks)
+    lines = [f"Tasks updated: [{done_count}/{len(tasks)} completed]"]
     lines += [f"Currently: {task.active_form} ({task.id})" for task in tasks if task.status == "in_progress"]
     return "\n".join([*lines, *(["Task IDs:", *map(_line, tasks)] if tasks else [])])
 
@@ -331,10 +331,10 @@ class TaskSignal:
     def update(self, lane: StateLane, tasks: Sequence[Task], is_visible: IsVisible) -> StateReport | None:
         """The report to send now; None when the model already has the current list."""
         current = [task_item(task) for task in tasks]
-        known = shown_tasks(lane)
-        if not current and not known:
+        known_tasks = shown_tasks(lane)
+        if not current and not known_tasks:
             return None
-        changes = differences(known, current)
+        changes = differences(known_tasks, current)
         has_base = lane.has_base(is_visible)
         if has_base and not changes:
             return None
@@ -374,9 +374,11 @@ def shown_tasks(lane: StateLane) -> list[dict[str, str]]:
     return list(items.values())
 
 
-def differences(known: Sequence[dict[str, str]], current: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
+def differences(
+    known_tasks: Sequence[dict[str, str]], current: Sequence[dict[str, str]]
+) -> list[dict[str, Any]]:
     """The changes from one list to the other: add, update, remove."""
-    before = {item["id"]: item for item in known}
+    before = {item["id"]: item for item in known_tasks}
     ids = {item["id"] for item in current}
     changes: list[dict[str, Any]] = [
         {"op": "update" if item["id"] in before else "add", "task": item}

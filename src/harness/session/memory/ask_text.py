@@ -63,24 +63,24 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     chance: Callable[[], float] = random.random
     """Returns a random number between 0 and 1."""
 
-    def wait_s(self, tried: int) -> float:
-        """The wait before retry number `tried`, counted from 0."""
-        wait_s = min(self.first_wait_s * 2.0**tried, self.longest_wait_s)
+    def wait_s(self, tries: int) -> float:
+        """The wait before retry number `tries`, counted from 0."""
+        wait_s = min(self.first_wait_s * 2.0**tries, self.longest_wait_s)
         return float(wait_s * (1 + self.jitter * (2 * self.chance() - 1)))
 
 
 async def answer_text(model: Model, ask: Ask, retry: RetryPolicy) -> str:
     """The model's answer. Raises ModelFailed when there is none, or none in time."""
-    tried = 0
+    tries = 0
     while True:
         try:
             return await _answer(model, ask)
         except Exception as error:
-            if tried >= retry.retries or not is_transient(error):
+            if tries >= retry.retries or not is_transient(error):
                 message = str(error) or type(error).__name__
                 raise ModelFailed(message, getattr(error, "code", "")) from error
-        await retry.sleep(retry.wait_s(tried))
-        tried += 1
+        await retry.sleep(retry.wait_s(tries))
+        tries += 1
 
 
 async def _answer(model: Model, ask: Ask) -> str:
@@ -106,9 +106,9 @@ async def _answer(model: Model, ask: Ask) -> str:
 def is_transient(error: BaseException) -> bool:
     """Whether a retry may succeed; never true for a deliberate cancellation."""
     chain = list(_chain(error))
-    if any(isinstance(one, asyncio.CancelledError | KeyboardInterrupt) for one in chain):
+    if any(isinstance(error_found, asyncio.CancelledError | KeyboardInterrupt) for error_found in chain):
         return False
-    return any(_is_passing(one) for one in chain)
+    return any(_is_passing(error_found) for error_found in chain)
 
 
 def _is_passing(error: BaseException) -> bool:
@@ -121,24 +121,24 @@ def _is_passing(error: BaseException) -> bool:
         return True
     code = getattr(error, "code", "")
     if isinstance(code, str):
-        found = _STATUS.fullmatch(code)
-        if code in _PASSING_CODES or (found and int(found[1]) in _PASSING_STATUSES):
+        match = _STATUS.fullmatch(code)
+        if code in _PASSING_CODES or (match and int(match[1]) in _PASSING_STATUSES):
             return True
-        if found:
+        if match:
             return False  # the status is more reliable than the text of the message
     return _PASSING_WORDS.search(str(error)) is not None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """The error and its causes."""
-    waiting, seen = [error], set()
+    waiting, seen_ids = [error], set()
     while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
+        link = waiting.pop()
+        if id(link) in seen_ids:
             continue
-        seen.add(id(one))
-        yield one
-        causes = (getattr(one, name, None) for name in _CAUSES)
+        seen_ids.add(id(link))
+        yield link
+        causes = (getattr(link, name, None) for name in _CAUSES)
         waiting += [cause for cause in causes if isinstance(cause, BaseException)]
 
 

@@ -118,19 +118,21 @@ class MemoryConfig(_Settings, frozen=True, kw_only=True):
     @property
     def buffer_tokens(self) -> int | None:
         """The interval of buffering in tokens; None when nothing is buffered."""
-        given = self.observation.buffer_tokens
-        if given is False or (given is None and (self.scope == "resource" or self.share_token_budget)):
+        tokens_given = self.observation.buffer_tokens
+        if tokens_given is False or (
+            tokens_given is None and (self.scope == "resource" or self.share_token_budget)
+        ):
             return None
-        share = DEFAULT_BUFFER_TOKENS if given is None else float(given)
+        share = DEFAULT_BUFFER_TOKENS if tokens_given is None else float(tokens_given)
         return thresholds.buffer_interval(share, self.observation.message_tokens)
 
     @property
     def reflection_activation(self) -> float | None:
         """The share of the threshold at which reflections are buffered; None when they are not."""
-        given = self.reflection.buffer_activation
-        if given is False or self.buffer_tokens is None:
+        activation_given = self.reflection.buffer_activation
+        if activation_given is False or self.buffer_tokens is None:
             return None
-        return DEFAULT_REFLECTION_ACTIVATION if given is None else float(given)
+        return DEFAULT_REFLECTION_ACTIVATION if activation_given is None else float(activation_given)
 
     @property
     def observation_idle(self) -> Idle:
@@ -163,17 +165,17 @@ def config_of(memory: Memory | None) -> MemoryConfig | None:
     """The configuration of the observational memory; None: threads are not condensed."""
     if memory is None or memory.observational in (None, False):
         return None
-    given = memory.observational
-    return read_config(None if isinstance(given, bool) else given)
+    options = memory.observational
+    return read_config(None if isinstance(options, bool) else options)
 
 
-def read_config(given: MemoryConfig | Mapping[str, Any] | None = None) -> MemoryConfig:
+def read_config(options: MemoryConfig | Mapping[str, Any] | None = None) -> MemoryConfig:
     """The complete, validated configuration. Raises UsageError, naming the setting and its allowed values."""
-    if isinstance(given, MemoryConfig):
-        config = given
+    if isinstance(options, MemoryConfig):
+        config = options
     else:
         try:
-            config = msgspec.convert(dict(given or {}), MemoryConfig)
+            config = msgspec.convert(dict(options or {}), MemoryConfig)
         except msgspec.ValidationError as error:
             raise UsageError(f"the configuration of the memory cannot be read: {error}") from None
     _check_observation(config)
@@ -182,22 +184,22 @@ def read_config(given: MemoryConfig | Mapping[str, Any] | None = None) -> Memory
     return config
 
 
-def idle_ms(given: Idle, model: str, retention: str = "") -> int | None:
+def idle_ms(idle: Idle, model: str, retention: str = "") -> int | None:
     """The pause after which the provider's cache is assumed to have expired; None is never."""
-    if given == "auto":
+    if idle == "auto":
         return thresholds.automatic_idle_ms(model, retention)
-    if isinstance(given, bool):
+    if isinstance(idle, bool):
         return None
-    return given if isinstance(given, int) else _duration_ms(given)
+    return idle if isinstance(idle, int) else _duration_ms(idle)
 
 
 def _duration_ms(text: str) -> int | None:
-    found = _DURATION.fullmatch(text.strip())
-    return round(float(found[1]) * _UNIT_MS[found[2]]) if found else None
+    match = _DURATION.fullmatch(text.strip())
+    return round(float(match[1]) * _UNIT_MS[match[2]]) if match else None
 
 
-def _refuse(setting: str, given: object, wanted: str) -> None:
-    raise UsageError(f"{setting} of the memory is {given!r}, but {wanted}")
+def _refuse(setting: str, value: object, expectation: str) -> None:
+    raise UsageError(f"{setting} of the memory is {value!r}, but {expectation}")
 
 
 def _check_observation(config: MemoryConfig) -> None:
@@ -216,12 +218,12 @@ def _check_observation(config: MemoryConfig) -> None:
     if 1 < activation < thresholds.ABSOLUTE_ACTIVATION:
         _refuse("observation.bufferActivation", activation, "it is a share up to 1, or tokens from 1000 on")
     if activation >= thresholds.ABSOLUTE_ACTIVATION and activation >= smallest:
-        wanted = f"tokens to keep must be below messageTokens ({smallest})"
-        _refuse("observation.bufferActivation", activation, wanted)
+        expectation = f"tokens to keep must be below messageTokens ({smallest})"
+        _refuse("observation.bufferActivation", activation, expectation)
     _check_block("observation.blockAfter", own.block_after, own.message_tokens)
     if own.previous_observer_tokens is True or own.previous_observer_tokens < 0:
-        wanted = "it is a number of tokens, 0 for none, or false for no limit"
-        _refuse("observation.previousObserverTokens", own.previous_observer_tokens, wanted)
+        expectation = "it is a number of tokens, 0 for none, or false for no limit"
+        _refuse("observation.previousObserverTokens", own.previous_observer_tokens, expectation)
     for name, number in (
         ("maxTokensPerBatch", own.max_tokens_per_batch),
         ("maxOutputTokens", own.max_output_tokens),
@@ -243,15 +245,15 @@ def _check_reflection(config: MemoryConfig) -> None:
 
 
 def _check_together(config: MemoryConfig) -> None:
-    given = config.observation.buffer_tokens
-    if config.share_token_budget and given is not False:
-        wanted = "it needs observation.bufferTokens = false: what is buffered beforehand has no share"
-        _refuse("shareTokenBudget", True, wanted)
+    tokens_given = config.observation.buffer_tokens
+    if config.share_token_budget and tokens_given is not False:
+        expectation = "it needs observation.bufferTokens = false: what is buffered beforehand has no share"
+        _refuse("shareTokenBudget", True, expectation)
     if config.share_token_budget and isinstance(config.observation.message_tokens, ThresholdRange):
         _refuse("shareTokenBudget", True, "observation.messageTokens is a range already")
-    if config.scope == "resource" and given not in (None, False):
-        wanted = "a memory of scope `resource` buffers nothing: leave it out"
-        _refuse("observation.bufferTokens", given, wanted)
+    if config.scope == "resource" and tokens_given not in (None, False):
+        expectation = "a memory of scope `resource` buffers nothing: leave it out"
+        _refuse("observation.bufferTokens", tokens_given, expectation)
     if config.observation.buffer_on_idle and config.buffer_tokens is None:
         _refuse("observation.bufferOnIdle", True, "nothing is buffered in this configuration")
     for name, idle in (
@@ -265,28 +267,30 @@ def _check_together(config: MemoryConfig) -> None:
         _check_timezone(config.timezone)
 
 
-def _is_idle(given: Idle) -> bool:
-    if isinstance(given, bool):
-        return not given
-    if isinstance(given, int):
-        return given >= 0
-    return given == "auto" or _duration_ms(given) is not None
+def _is_idle(idle: Idle) -> bool:
+    if isinstance(idle, bool):
+        return not idle
+    if isinstance(idle, int):
+        return idle >= 0
+    return idle == "auto" or _duration_ms(idle) is not None
 
 
-def _check_threshold(setting: str, given: Threshold) -> int:
-    smallest = given if isinstance(given, int) else given.min
+def _check_threshold(setting: str, threshold: Threshold) -> int:
+    smallest = threshold if isinstance(threshold, int) else threshold.min
     if smallest <= 0:
         _refuse(setting, smallest, "it must be above 0")
-    if isinstance(given, ThresholdRange) and given.max < given.min:
-        _refuse(setting, f"{given.min} to {given.max}", "the end of a range is not below its beginning")
+    if isinstance(threshold, ThresholdRange) and threshold.max < threshold.min:
+        _refuse(
+            setting, f"{threshold.min} to {threshold.max}", "the end of a range is not below its beginning"
+        )
     return smallest
 
 
-def _check_block(setting: str, given: float, threshold: Threshold) -> None:
-    limit = thresholds.block_after(given, threshold)
+def _check_block(setting: str, block: float, threshold: Threshold) -> None:
+    limit = thresholds.block_after(block, threshold)
     if limit < thresholds.maximum(threshold):
-        wanted = f"it must not be below the threshold ({thresholds.maximum(threshold)}): a factor from 1 on, or tokens"
-        _refuse(setting, given, wanted)
+        expectation = f"it must not be below the threshold ({thresholds.maximum(threshold)}): a factor from 1 on, or tokens"
+        _refuse(setting, block, expectation)
 
 
 def _check_timezone(name: str) -> None:

@@ -31,27 +31,27 @@ class MemoryContext:
     def __init__(self, state: MemoryState) -> None:
         self._state = state
         self._turns: dict[str, SystemTurn] = {}
-        self._made: tuple[str, object, list[str]] = ("", None, [])
+        self._made_parts: tuple[str, object, list[str]] = ("", None, [])
 
     def turns(self, other_threads: str = "") -> list[Turn] | None:
         """The turns to show; None when all messages are shown unchanged."""
         state = self._state
-        known, progress = state.fold.known, state.progress
-        if not known.observations and progress.shown_from_seq <= 0 and not other_threads:
+        knowledge, progress = state.fold.known, state.progress
+        if not knowledge.observations and progress.shown_from_seq <= 0 and not other_threads:
             return None
         texts = self._texts(other_threads)
         turns = [self._turns.get(text) or SystemTurn(text) for text in texts]
         self._turns = dict(zip(texts, turns, strict=True))
         entries = state.window.from_seq(progress.shown_from_seq)
-        reminder = [CONTINUATION] if known.observations else []
+        reminder = [CONTINUATION] if knowledge.observations else []
         return [*turns, *reminder, *(entry.turn for entry in entries)]
 
     def _texts(self, other_threads: str) -> list[str]:
         state = self._state
-        known, progress = state.fold.known, state.progress
+        knowledge, progress = state.fold.known, state.progress
         texts: list[str] = []
-        if known.observations:
-            texts = [self._introduction(), *self._parts(known.observations)]
+        if knowledge.observations:
+            texts = [self._introduction(), *self._parts(knowledge.observations)]
         if other_threads:
             texts.append(prompts.OTHER_THREADS.format(other_threads))
         for name, text in (
@@ -72,12 +72,12 @@ class MemoryContext:
     def _parts(self, observations: str) -> list[str]:
         config = self._state.config
         today = local(self._state.clock_ms(), zone(config.timezone)).date()
-        if self._made[0] is observations and self._made[1] == today:
-            return self._made[2]
+        if self._made_parts[0] is observations and self._made_parts[1] == today:
+            return self._made_parts[2]
         text = observations if config.recall_scope else ungrouped(observations)
         dated = with_relative_days(text, today)
         parts = [f"<observations>\n{for_the_model(part)}\n</observations>" for part in parts_of(dated)]
-        self._made = (observations, today, parts)
+        self._made_parts = (observations, today, parts)
         return parts
 
 

@@ -40,10 +40,10 @@ def day_text(moment: date) -> str:
 
 def read_day(text: str) -> date | None:
     """`May 30, 2025`, `May 27-28, 2025`, `late April 2025`."""
-    if found := _DAY.search(text):
-        return _day(found[1], int(found[2]), int(found[3]))
-    if found := _ABOUT.search(text):
-        return _day(found[2], _ABOUT_DAYS[found[1].lower()], int(found[3]))
+    if match := _DAY.search(text):
+        return _day(match[1], int(match[2]), int(match[3]))
+    if match := _ABOUT.search(text):
+        return _day(match[2], _ABOUT_DAYS[match[1].lower()], int(match[3]))
     return None
 
 
@@ -73,40 +73,40 @@ def _span(days: int) -> str:
 
 def with_relative_days(observations: str, today: date) -> str:
     """Add to headers how long ago they are; mark gaps between them, and planned dates that have passed."""
-    annotated = _REFERRED.sub(lambda found: _referred(found, today), observations)
+    annotated = _REFERRED.sub(lambda match: _referred(match, today), observations)
     previous: date | None = None
 
-    def header(found: re.Match[str]) -> str:
+    def header(match: re.Match[str]) -> str:
         nonlocal previous
-        day = read_day(found[2])
+        day = read_day(match[2])
         if day is None:
-            return found[0]
+            return match[0]
         gap = (day - previous).days if previous is not None else 0
         previous = day
         note = f"[{_span(gap)} later]\n\n" if gap > 1 else ""
-        return f"{note}{found[1]}{found[2]} ({relative(day, today)})"
+        return f"{note}{match[1]}{match[2]} ({relative(day, today)})"
 
     return _HEADER.sub(header, annotated)
 
 
-def _referred(found: re.Match[str], today: date) -> str:
-    day = read_day(found[2])
+def _referred(match: re.Match[str], today: date) -> str:
+    day = read_day(match[2])
     if day is None:
-        return found[0]
-    before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
+        return match[0]
+    before = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
     is_over = day < today and _PLANNED.search(before) is not None
     note = ", likely already happened" if is_over else ""
-    return f"({found[1]} {found[2]} - {relative(day, today)}{note})"
+    return f"({match[1]} {match[2]} - {relative(day, today)}{note})"
 
 
 def gap_text(gap_ms: int) -> str:
     """`2 hours 5 minutes later`; empty for less than ten minutes."""
     if gap_ms < _SHORTEST_GAP_MS:
         return ""
-    left = gap_ms // 60_000
+    minutes_left = gap_ms // 60_000
     parts: list[str] = []
     for unit, minutes in _GAP_UNITS:
-        number, left = divmod(left, minutes)
+        number, minutes_left = divmod(minutes_left, minutes)
         if number:
             parts.append(f"{number} {unit}" + ("s" if number > 1 else ""))
     return f"{' '.join(parts[:2])} later"

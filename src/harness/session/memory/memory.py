@@ -98,7 +98,7 @@ class ObservationalMemory:
             if others is not None and self.config.scope == "resource"
             else None
         )
-        self._shown = MemoryContext(self.state)
+        self._shown_context = MemoryContext(self.state)
         self._idle: asyncio.Task[None] | None = None
         self._one_step = asyncio.Lock()
 
@@ -126,8 +126,8 @@ class ObservationalMemory:
     @property
     def has_worked(self) -> bool:
         """Whether it has taken part in any step of the thread."""
-        known = self.state.fold.known
-        return bool(self.state.progress.model or known.chunks or known.observations)
+        knowledge = self.state.fold.known
+        return bool(self.state.progress.model or knowledge.chunks or knowledge.observations)
 
     def record(self) -> MemoryRecord:
         return record(self.state)
@@ -167,7 +167,7 @@ class ObservationalMemory:
                     await self._make_room()
             self._raise_failure()
             state.put(self._status(step.step_number, model_name(step)))
-            return self._shown.turns(self._neighbours.text if self._neighbours else "")
+            return self._shown_context.turns(self._neighbours.text if self._neighbours else "")
 
     async def after_turn(self, entries: Sequence[TranscriptEntry] | None = None) -> None:
         """The run is over: the remaining messages may be observed in the background."""
@@ -212,12 +212,12 @@ class ObservationalMemory:
 
     def _observation_trigger(self, occasion: ActivationState) -> Trigger | None:
         config, state = self.config, self.state
-        found = occasion.trigger(
+        trigger = occasion.trigger(
             config.observation_idle, on_provider_change=config.observation_on_provider_change
         )
-        if found is None and state.pending >= state.threshold:
+        if trigger is None and state.pending >= state.threshold:
             return THRESHOLD
-        return found
+        return trigger
 
     async def _make_room(self) -> None:
         """Reduce the messages that exceed their threshold in the middle of a run."""

@@ -114,23 +114,23 @@ def record_id(state: MemoryState) -> str:
 
 
 def status(state: MemoryState, removable_tokens: int, step_number: int, model: str) -> MemoryStatus:
-    known = state.fold.known
-    reflection = known.reflection
+    knowledge = state.fold.known
+    reflection = knowledge.reflection
     windows: dict[str, Any] = {
         "active": {
             "messages": {"tokens": state.pending, "threshold": state.threshold},
             "observations": {
-                "tokens": known.observation_tokens,
+                "tokens": knowledge.observation_tokens,
                 "threshold": state.reflection_threshold,
             },
         },
         "buffered": {
             "observations": {
-                "status": _state(state, "buffering_observation", is_complete=bool(known.chunks)),
-                "chunks": len(known.chunks),
-                "messageTokens": sum(chunk.message_tokens for chunk in known.chunks),
+                "status": _state(state, "buffering_observation", is_complete=bool(knowledge.chunks)),
+                "chunks": len(knowledge.chunks),
+                "messageTokens": sum(chunk.message_tokens for chunk in knowledge.chunks),
                 "projectedMessageRemoval": removable_tokens,
-                "observationTokens": sum(chunk.token_count for chunk in known.chunks),
+                "observationTokens": sum(chunk.token_count for chunk in knowledge.chunks),
             },
             "reflection": {
                 "status": _state(state, "buffering_reflection", is_complete=reflection is not None),
@@ -144,7 +144,7 @@ def status(state: MemoryState, removable_tokens: int, step_number: int, model: s
         record_id=record_id(state),
         thread_id=state.thread_id,
         step_number=step_number,
-        generation_count=known.generation,
+        generation_count=knowledge.generation,
         model=model,
     )
 
@@ -156,8 +156,8 @@ def _state(state: MemoryState, activity: Activity, *, is_complete: bool) -> str:
 
 
 def record(state: MemoryState) -> MemoryRecord:
-    known, progress, config = state.fold.known, state.progress, state.config
-    reflection = known.reflection
+    knowledge, progress, config = state.fold.known, state.progress, state.config
+    reflection = knowledge.reflection
     is_resource = config.scope == "resource"
     is_active = state.fold.is_active
     return MemoryRecord(
@@ -165,28 +165,29 @@ def record(state: MemoryState) -> MemoryRecord:
         scope=config.scope,
         thread_id=None if is_resource else state.thread_id,
         resource_id=state.resource_id,
-        created_at=known.created_ms,
-        updated_at=known.updated_ms,
-        last_observed_at=max((one.last_observed_ms for one in known.threads.values()), default=0) or None,
-        origin_type="reflection" if known.generation else "initial",
-        generation_count=known.generation,
-        active_observations=known.observations,
-        buffered_observation_chunks=list(known.chunks),
+        created_at=knowledge.created_ms,
+        updated_at=knowledge.updated_ms,
+        last_observed_at=max((thread.last_observed_ms for thread in knowledge.threads.values()), default=0)
+        or None,
+        origin_type="reflection" if knowledge.generation else "initial",
+        generation_count=knowledge.generation,
+        active_observations=knowledge.observations,
+        buffered_observation_chunks=list(knowledge.chunks),
         buffered_reflection=reflection.observations if reflection else None,
         buffered_reflection_tokens=reflection.tokens if reflection else None,
         buffered_reflection_input_tokens=reflection.input_tokens if reflection else None,
         reflected_observation_line_count=reflection.lines if reflection else None,
-        observed_message_ids=list(known.observed_message_ids),
+        observed_message_ids=list(knowledge.observed_message_ids),
         observed_timezone=config.timezone,
-        total_tokens_observed=known.total_tokens_observed,
-        observation_token_count=known.observation_tokens,
+        total_tokens_observed=knowledge.total_tokens_observed,
+        observation_token_count=knowledge.observation_tokens,
         pending_message_tokens=state.pending,
         is_reflecting=is_active("reflecting", state.live),
         is_observing=is_active("observing", state.live),
         is_buffering_observation=is_active("buffering_observation", state.live),
         is_buffering_reflection=is_active("buffering_reflection", state.live),
-        last_buffered_at_tokens=known.boundary_tokens,
-        last_buffered_at_time=known.last_buffered_ms,
+        last_buffered_at_tokens=knowledge.boundary_tokens,
+        last_buffered_at_time=knowledge.last_buffered_ms,
         config=to_builtins(config),
         metadata={
             "currentTask": progress.current_task,

@@ -69,7 +69,7 @@ def ungrouped(text: str) -> str:
 
 
 def ranges_in(text: str) -> list[str]:
-    return [found[2] for found in _GROUP.finditer(text)]
+    return [match[2] for match in _GROUP.finditer(text)]
 
 
 def regrouped(reflection: str, source: str, cycle_id: str) -> str:
@@ -97,20 +97,20 @@ def tail_after(observations: str, lines: int) -> str:
 
 
 def _begins_with_boundary(text: str) -> bool:
-    found = _BOUNDARY_LINE.search(text)
-    return found is not None and not text[: found.start()].strip()
+    match = _BOUNDARY_LINE.search(text)
+    return match is not None and not text[: match.start()].strip()
 
 
 def oldest_lines(observations: str, tokens: int, count: TokenCounter = estimated_tokens) -> int:
     """How many lines, counted from the first, make up that many tokens; groups are not split."""
-    taken, is_inside, last_outside = 0, False, 0
+    taken_count, is_inside, last_outside = 0, False, 0
     for number, line in enumerate(observations.split("\n"), 1):
-        taken += count(line)
+        taken_count += count(line)
         if line.startswith("<observation-group"):
             is_inside = True
         elif line == _GROUP_END:
             is_inside = False
-        if taken > tokens and not is_inside:
+        if taken_count > tokens and not is_inside:
             return last_outside or number
         if not is_inside:
             last_outside = number
@@ -124,24 +124,24 @@ def shortened(observations: str, tokens: int, count: TokenCounter = estimated_to
     if sum(sizes) <= tokens:
         return observations
     important = [number for number, line in enumerate(lines) if HIGH in line or DONE in line]
-    tail, spent = 0, 0
-    while tail < len(lines) and spent + sizes[-tail - 1] <= tokens:
+    tail, tokens_spent = 0, 0
+    while tail < len(lines) and tokens_spent + sizes[-tail - 1] <= tokens:
         tail += 1
-        spent += sizes[-tail]
+        tokens_spent += sizes[-tail]
     while tail:
         first = len(lines) - tail
         older = [number for number in important if number < first][-tail:]
-        if spent + sum(sizes[number] for number in older) <= tokens:
+        if tokens_spent + sum(sizes[number] for number in older) <= tokens:
             return _with_gaps(lines, [*older, *range(first, len(lines))])
-        spent -= sizes[first]
+        tokens_spent -= sizes[first]
         tail -= 1
     return _with_gaps(lines, [])
 
 
-def _with_gaps(lines: list[str], shown: Iterable[int]) -> str:
+def _with_gaps(lines: list[str], shown_lines: Iterable[int]) -> str:
     out: list[str] = []
     expected = 0
-    for number in [*shown, len(lines)]:
+    for number in [*shown_lines, len(lines)]:
         if number > expected:
             out.append(f"[{number - expected} observations truncated here]")
         if number < len(lines):

@@ -95,12 +95,14 @@ class Observer:
         prompt = prompts.OBSERVE.format(previous=previous, messages="\n\n".join(texts))
         system = self._system(self._sections(is_buffering=False) + prompts.SEVERAL_THREADS)
         answer = await self._ask(model, system, prompt, attachments)
-        found = {section[1]: parse(section[2]) for section in _THREAD.finditer(answer)}
-        return {thread_id: observed for thread_id, observed in found.items() if thread_id in threads}
+        sections = {section[1]: parse(section[2]) for section in _THREAD.finditer(answer)}
+        return {thread_id: observed for thread_id, observed in sections.items() if thread_id in threads}
 
     def _transcript(self, entries: Sequence[TranscriptEntry]) -> ObserverTranscript:
-        wanted = self._config.observation.observe_attachments
-        return ObserverTranscript(entries, zone(self._config.timezone), attachments=wanted, count=self._count)
+        with_attachments = self._config.observation.observe_attachments
+        return ObserverTranscript(
+            entries, zone(self._config.timezone), attachments=with_attachments, count=self._count
+        )
 
     def _sections(self, *, is_buffering: bool) -> str:
         names = [] if is_buffering else ["current-task", "suggested-response"]
@@ -121,8 +123,8 @@ class Observer:
         budget = self._config.observation.previous_observer_tokens
         previous = ""
         if before.observations and (budget is False or budget > 0):
-            known = before.observations
-            text = known if budget is False else shortened(known, int(budget), self._count)
+            observations = before.observations
+            text = observations if budget is False else shortened(observations, int(budget), self._count)
             previous = prompts.OBSERVED_BEFORE.format(text)
         if not is_buffering:
             earlier = (
@@ -221,9 +223,9 @@ class ObservationScheduler:
     def activate(self, trigger: Trigger) -> None:
         """Activate chunks, oldest first, so that about the floor of messages is left."""
         state = self._state
-        known = state.fold.known
+        knowledge = state.fold.known
         number, _ = self.removable_tokens()
-        for chunk in known.chunks[:number]:
+        for chunk in knowledge.chunks[:number]:
             state.put(
                 MemoryActivated(
                     cycle_id=chunk.cycle_id,
@@ -231,7 +233,7 @@ class ObservationScheduler:
                     tokens_activated=chunk.message_tokens,
                     observation_tokens=chunk.token_count,
                     messages_activated=len(chunk.message_ids),
-                    generation_count=known.generation,
+                    generation_count=knowledge.generation,
                     **trigger.fields,
                 )
             )
@@ -366,8 +368,8 @@ class ObservationScheduler:
 
     def _before(self, *, with_chunks: bool = False) -> Before:
         """The existing notes; `with_chunks` includes those that are not activated yet."""
-        known, progress = self._state.fold.known, self._state.progress
-        texts = [known.observations, *(chunk.observations for chunk in known.chunks if with_chunks)]
+        knowledge, progress = self._state.fold.known, self._state.progress
+        texts = [knowledge.observations, *(chunk.observations for chunk in knowledge.chunks if with_chunks)]
         return Before(
             observations="\n\n".join(filter(None, texts)),
             current_task=progress.current_task,

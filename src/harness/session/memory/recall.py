@@ -90,8 +90,8 @@ class RecallTool(Tool):
         self._count = count
 
     def operations(self, arguments: dict[str, Any]) -> Sequence[Operation]:
-        asked = take(RecallArguments, arguments, "recall")
-        return [Search(query=asked.query or asked.cursor or asked.mode)]
+        order = take(RecallArguments, arguments, "recall")
+        return [Search(query=order.query or order.cursor or order.mode)]
 
     def permission(self, arguments: dict[str, Any]) -> ToolPermission:
         del arguments
@@ -99,66 +99,66 @@ class RecallTool(Tool):
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         del context
-        asked = take(RecallArguments, arguments, "recall")
-        if self._scope == "thread" and asked.thread_id not in ("", self._archive.thread_id):
+        order = take(RecallArguments, arguments, "recall")
+        if self._scope == "thread" and order.thread_id not in ("", self._archive.thread_id):
             raise ToolFailure("only this conversation can be read: leave threadId out")
-        if asked.mode == "threads":
-            return ToolOutput(text=await self._threads(asked))
-        if asked.mode == "search":
-            return ToolOutput(text=await self._search(asked))
-        return ToolOutput(text=await self._messages(asked))
+        if order.mode == "threads":
+            return ToolOutput(text=await self._threads(order))
+        if order.mode == "search":
+            return ToolOutput(text=await self._search(order))
+        return ToolOutput(text=await self._messages(order))
 
-    async def _threads(self, asked: RecallArguments) -> str:
-        found = [
-            one
-            for one in await self._archive.threads()
-            if (self._scope == "resource" or one.id == self._archive.thread_id)
-            and (not asked.before or self._day(one.created_ms) < asked.before)
-            and (not asked.after or self._day(one.created_ms) >= asked.after)
+    async def _threads(self, order: RecallArguments) -> str:
+        thread_lines = [
+            thread
+            for thread in await self._archive.threads()
+            if (self._scope == "resource" or thread.id == self._archive.thread_id)
+            and (not order.before or self._day(thread.created_ms) < order.before)
+            and (not order.after or self._day(thread.created_ms) >= order.after)
         ]
-        start = max(0, asked.page - 1) * asked.limit
-        lines = [self._thread_line(one) for one in found[start : start + asked.limit]]
-        if len(found) > start + asked.limit:
-            lines.append(f"[{len(found) - start - asked.limit} more: page={max(1, asked.page) + 1}]")
+        start = max(0, order.page - 1) * order.limit
+        lines = [self._thread_line(thread) for thread in thread_lines[start : start + order.limit]]
+        if len(thread_lines) > start + order.limit:
+            lines.append(f"[{len(thread_lines) - start - order.limit} more: page={max(1, order.page) + 1}]")
         return "\n".join(lines) or "there are no such threads"
 
-    def _thread_line(self, one: ThreadSummary) -> str:
-        here = " (this one)" if one.id == self._archive.thread_id else ""
-        return f"{one.id}{here}: {one.title or 'without a title'}, begun {iso(one.created_ms)}, last {iso(one.updated_ms)}"
+    def _thread_line(self, thread: ThreadSummary) -> str:
+        here = " (this one)" if thread.id == self._archive.thread_id else ""
+        return f"{thread.id}{here}: {thread.title or 'without a title'}, begun {iso(thread.created_ms)}, last {iso(thread.updated_ms)}"
 
     def _day(self, ms: int) -> str:
         return f"{local(ms, self._zone):%Y-%m-%d}"
 
-    async def _search(self, asked: RecallArguments) -> str:
-        words = asked.query.casefold().split()
+    async def _search(self, order: RecallArguments) -> str:
+        words = order.query.casefold().split()
         if not words:
             raise ToolFailure("mode search needs a query")
-        here = asked.thread_id or (self._archive.thread_id if self._scope == "thread" else "")
-        threads = [here] if here else await self._archive.threads_with(asked.query)
-        found: list[tuple[str, _Message]] = []
+        here = order.thread_id or (self._archive.thread_id if self._scope == "thread" else "")
+        threads = [here] if here else await self._archive.threads_with(order.query)
+        hits: list[tuple[str, _Message]] = []
         for thread_id in threads:
             for message in _messages(await self._archive.entries(thread_id)):
                 text = "\n".join(text for _, text in message.parts).casefold()
                 if all(word in text for word in words):
-                    found.append((thread_id, message))
-        found.sort(key=lambda pair: -pair[1].created_ms)
-        start = max(0, asked.page - 1) * asked.limit
-        shown = found[start : start + asked.limit]
-        texts = [f"in thread {thread_id}\n{self._text_of(message, asked)}" for thread_id, message in shown]
-        if len(found) > start + asked.limit:
-            texts.append(f"[{len(found) - start - asked.limit} more: page={max(1, asked.page) + 1}]")
+                    hits.append((thread_id, message))
+        hits.sort(key=lambda pair: -pair[1].created_ms)
+        start = max(0, order.page - 1) * order.limit
+        page = hits[start : start + order.limit]
+        texts = [f"in thread {thread_id}\n{self._text_of(message, order)}" for thread_id, message in page]
+        if len(hits) > start + order.limit:
+            texts.append(f"[{len(hits) - start - order.limit} more: page={max(1, order.page) + 1}]")
         return self._within_budget(texts) or "no message has all of these words; try fewer, or mode threads"
 
-    async def _messages(self, asked: RecallArguments) -> str:
-        thread_id = asked.thread_id or self._archive.thread_id
+    async def _messages(self, order: RecallArguments) -> str:
+        thread_id = order.thread_id or self._archive.thread_id
         messages = _messages(await self._archive.entries(thread_id))
-        place = _place(messages, asked.cursor)
-        if asked.part_index is not None:
-            if not asked.cursor:
+        place = _place(messages, order.cursor)
+        if order.part_index is not None:
+            if not order.cursor:
                 raise ToolFailure("partIndex needs a cursor")
-            return self._part(messages[place], asked.part_index)
-        start, end = _page(asked, place, len(messages))
-        texts = [self._text_of(message, asked) for message in messages[start:end]]
+            return self._part(messages[place], order.part_index)
+        start, end = _page(order, place, len(messages))
+        texts = [self._text_of(message, order) for message in messages[start:end]]
         more = [
             f"{start} before" if start > 0 else "",
             f"{len(messages) - end} after" if end < len(messages) else "",
@@ -167,13 +167,13 @@ class RecallTool(Tool):
             texts.append(f"[more messages: {', '.join(filter(None, more))}]")
         return self._within_budget(texts) or "there are no messages here"
 
-    def _text_of(self, message: _Message, asked: RecallArguments) -> str:
+    def _text_of(self, message: _Message, order: RecallArguments) -> str:
         lines = [f"[{message.id}] {local(message.created_ms, self._zone):%Y-%m-%d %H:%M}"]
         for number, (kind, text) in enumerate(message.parts):
-            shown = text
-            if asked.detail == "low" and len(text) > _SHORT:
-                shown = f'{text[:_SHORT]}… [shortened: recall cursor="{message.id}" partIndex={number} for all of it]'
-            lines.append(f"[p{number}] {kind}: {shown}")
+            text_shown = text
+            if order.detail == "low" and len(text) > _SHORT:
+                text_shown = f'{text[:_SHORT]}… [shortened: recall cursor="{message.id}" partIndex={number} for all of it]'
+            lines.append(f"[p{number}] {kind}: {text_shown}")
         return "\n".join(lines)
 
     def _part(self, message: _Message, number: int) -> str:
@@ -183,40 +183,40 @@ class RecallTool(Tool):
         return f"[{message.id}] [p{number}] {kind}: {text}"
 
     def _within_budget(self, texts: list[str]) -> str:
-        shown: list[str] = []
-        left = _MOST_TOKENS
+        lines_shown: list[str] = []
+        tokens_left = _MOST_TOKENS
         for number, text in enumerate(texts):
-            left -= self._count(text)
-            if left < 0 and shown:
-                shown.append(
+            tokens_left -= self._count(text)
+            if tokens_left < 0 and lines_shown:
+                lines_shown.append(
                     f"[{len(texts) - number} more left out: ask for fewer with limit, or with detail low]"
                 )
                 break
-            if left < 0:
+            if tokens_left < 0:
                 cut = text[: _MOST_TOKENS * _CHARACTERS_PER_TOKEN]
-                shown.append(f"{cut}… [shortened: ask for one part with partIndex]")
+                lines_shown.append(f"{cut}… [shortened: ask for one part with partIndex]")
                 break
-            shown.append(text)
-        return "\n\n".join(shown)
+            lines_shown.append(text)
+        return "\n\n".join(lines_shown)
 
 
 def _place(messages: list[_Message], cursor: str) -> int:
     """The position of a cursor; for a range, as written in the notes, its beginning."""
     if not cursor:
         return 0
-    for wanted in (cursor, cursor.partition(":")[0]):
+    for place_wanted in (cursor, cursor.partition(":")[0]):
         for number, message in enumerate(messages):
-            if message.id == wanted:
+            if message.id == place_wanted:
                 return number
     raise ToolFailure(f"there is no message {cursor!r} here; it may be in another thread (threadId)")
 
 
-def _page(asked: RecallArguments, place: int, length: int) -> tuple[int, int]:
-    if asked.page < 0:
-        end = (place if asked.cursor else length) - (-asked.page - 1) * asked.limit
-        return max(0, end - asked.limit), max(0, end)
-    start = min(length, place + (max(1, asked.page) - 1) * asked.limit)
-    return start, min(length, start + asked.limit)
+def _page(order: RecallArguments, place: int, length: int) -> tuple[int, int]:
+    if order.page < 0:
+        end = (place if order.cursor else length) - (-order.page - 1) * order.limit
+        return max(0, end - order.limit), max(0, end)
+    start = min(length, place + (max(1, order.page) - 1) * order.limit)
+    return start, min(length, start + order.limit)
 
 
 def _messages(entries: Sequence[TranscriptEntry]) -> list[_Message]:
@@ -245,5 +245,5 @@ def _parts(entry: TranscriptEntry) -> Iterator[tuple[str, str]]:
                 yield "assistant", turn.text
             for call in turn.calls:
                 yield f"tool call {call.name}", encode(call.input).decode()
-    for one in () if isinstance(turn, AssistantTurn) else turn.attachments:
-        yield "attachment", f"{one.name or 'a file'} ({one.media_type})"
+    for attachment in () if isinstance(turn, AssistantTurn) else turn.attachments:
+        yield "attachment", f"{attachment.name or 'a file'} ({attachment.media_type})"

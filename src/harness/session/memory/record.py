@@ -200,8 +200,8 @@ class RecordFold:
 
     def _started(self, event: ObservationStart | ReflectionStart | BufferingStart, _thread_id: str) -> None:
         activity = _activity(event)
-        left = {cycle: kind for cycle, kind in self.known.open_cycles.items() if kind != activity}
-        self.known.open_cycles = {**left, event.cycle_id: activity}
+        open_cycles = {cycle: kind for cycle, kind in self.known.open_cycles.items() if kind != activity}
+        self.known.open_cycles = {**open_cycles, event.cycle_id: activity}
         if activity == "buffering_observation" and isinstance(event, BufferingStart):
             self.known.boundary_tokens = event.boundary_tokens
             self.known.last_buffered_ms = event.timestamp_ms if event.timestamp_ms > 0 else None
@@ -210,19 +210,19 @@ class RecordFold:
         self.known.open_cycles.pop(event.cycle_id, None)
 
     def _observed(self, event: ObservationEnd, thread_id: str) -> None:
-        known = self.known
-        known.open_cycles.pop(event.cycle_id, None)
+        knowledge = self.known
+        knowledge.open_cycles.pop(event.cycle_id, None)
         key = event.thread_id or thread_id
         progress = self.progress(key)
         if event.observed_to_seq <= progress.observed_seq:
             return  # already observed
         text = sectioned(grouped(event.observations, event.cycle_id, event.range), key)
-        known.observations = appended(known.observations, text, event.last_observed_ms)
-        known.observation_tokens = event.observation_tokens
-        known.observed_message_ids += event.message_ids or ()
-        known.total_tokens_observed += event.tokens_observed
-        known.chunks = []
-        known.boundary_tokens = 0
+        knowledge.observations = appended(knowledge.observations, text, event.last_observed_ms)
+        knowledge.observation_tokens = event.observation_tokens
+        knowledge.observed_message_ids += event.message_ids or ()
+        knowledge.total_tokens_observed += event.tokens_observed
+        knowledge.chunks = []
+        knowledge.boundary_tokens = 0
         self._advance(progress, event.observed_to_seq, event.last_observed_ms)
         if event.shown_from_seq >= 0:
             progress.shown_from_seq = event.shown_from_seq
@@ -236,12 +236,12 @@ class RecordFold:
         progress.last_observed_ms = max(progress.last_observed_ms, last_observed_ms)
 
     def _buffered(self, event: BufferingEnd, thread_id: str) -> None:
-        known = self.known
-        known.open_cycles.pop(event.cycle_id, None)
+        knowledge = self.known
+        knowledge.open_cycles.pop(event.cycle_id, None)
         if event.operation_type == "reflection":
-            if event.generation_count != known.generation:
+            if event.generation_count != knowledge.generation:
                 return  # outdated: a newer generation exists
-            known.reflection = ReflectionDraft(
+            knowledge.reflection = ReflectionDraft(
                 cycle_id=event.cycle_id,
                 observations=event.observations,
                 tokens=event.buffered_tokens,
@@ -249,25 +249,25 @@ class RecordFold:
                 lines=event.reflected_lines,
             )
         elif event.after_seq == self.covered_seq(thread_id) < event.observed_to_seq:
-            known.chunks.append(_chunk(event))
+            knowledge.chunks.append(_chunk(event))
 
     def _activated(self, event: MemoryActivated, thread_id: str) -> None:
-        known = self.known
+        knowledge = self.known
         if event.operation_type == "reflection":
-            reflection = known.reflection
+            reflection = knowledge.reflection
             if reflection is not None and reflection.cycle_id == event.cycle_id:
-                tail = tail_after(known.observations, reflection.lines)
+                tail = tail_after(knowledge.observations, reflection.lines)
                 whole = f"{reflection.observations}\n\n{tail}" if tail else reflection.observations
                 self._new_generation(event, whole, event.observation_tokens)
             return
-        if not known.chunks or known.chunks[0].cycle_id != event.cycle_id:
+        if not knowledge.chunks or knowledge.chunks[0].cycle_id != event.cycle_id:
             return
-        chunk = known.chunks.pop(0)
+        chunk = knowledge.chunks.pop(0)
         text = grouped(chunk.observations, chunk.cycle_id, chunk.range)
-        known.observations = appended(known.observations, text, chunk.last_observed_at)
-        known.observation_tokens += chunk.token_count
-        known.total_tokens_observed += chunk.message_tokens
-        known.boundary_tokens = sum(left.message_tokens for left in known.chunks)
+        knowledge.observations = appended(knowledge.observations, text, chunk.last_observed_at)
+        knowledge.observation_tokens += chunk.token_count
+        knowledge.total_tokens_observed += chunk.message_tokens
+        knowledge.boundary_tokens = sum(chunk_left.message_tokens for chunk_left in knowledge.chunks)
         progress = self.progress(thread_id)
         self._advance(progress, chunk.to_seq, chunk.last_observed_at)
         progress.current_task = chunk.current_task
@@ -279,17 +279,21 @@ class RecordFold:
         self._new_generation(event, event.observations, event.compressed_tokens)
 
     def _new_generation(self, event: Event, observations: str, tokens: int) -> None:
-        known = self.known
-        known.past.append(
-            {"generation": known.generation, "ended_seq": event.seq, "tokens": known.observation_tokens}
+        knowledge = self.known
+        knowledge.past.append(
+            {
+                "generation": knowledge.generation,
+                "ended_seq": event.seq,
+                "tokens": knowledge.observation_tokens,
+            }
         )
-        known.generation += 1
-        known.observations = observations
-        known.observation_tokens = tokens
-        known.reflection = None
-        known.observed_message_ids = []
-        known.open_cycles = {
-            cycle: kind for cycle, kind in known.open_cycles.items() if kind == "buffering_observation"
+        knowledge.generation += 1
+        knowledge.observations = observations
+        knowledge.observation_tokens = tokens
+        knowledge.reflection = None
+        knowledge.observed_message_ids = []
+        knowledge.open_cycles = {
+            cycle: kind for cycle, kind in knowledge.open_cycles.items() if kind == "buffering_observation"
         }
 
 

@@ -80,12 +80,12 @@ class Reflector:
         for level in levels:
             answer = await self._ask(model, observations, level)
             text = regrouped(with_short_lines(answer), observations, cycle_id)
-            found = Reflected(observations=text, tokens=self._count(text), cycle_id=cycle_id)
-            reason = _broken(answer) or _too_long(found.tokens, min(target_tokens, before))
+            reflected = Reflected(observations=text, tokens=self._count(text), cycle_id=cycle_id)
+            reason = _broken(answer) or _too_long(reflected.tokens, min(target_tokens, before))
             if not reason:
-                return found
-            if not _broken(answer) and found.tokens < (best.tokens if best else before):
-                best = found
+                return reflected
+            if not _broken(answer) and reflected.tokens < (best.tokens if best else before):
+                best = reflected
             if level == levels[-1]:
                 break
             cycle_id = again(cycle_id, reason)
@@ -131,8 +131,8 @@ def _too_long(tokens: int, target: int) -> str:
 
 def parse_reflection(text: str) -> str:
     """The reflection in an answer: the content of the tag, or the whole answer without it."""
-    found = tagged(text, "observations")
-    return _ANY_TAG.sub("", text).strip() if found is None else found
+    text_found = tagged(text, "observations")
+    return _ANY_TAG.sub("", text).strip() if text_found is None else text_found
 
 
 class ReflectionScheduler:
@@ -180,23 +180,23 @@ class ReflectionScheduler:
 
     def _activate_early(self, trigger: Trigger) -> bool:
         state = self._state
-        known, activation = state.fold.known, state.config.reflection_activation
-        if known.reflection is None or activation is None:
+        knowledge, activation = state.fold.known, state.config.reflection_activation
+        if knowledge.reflection is None or activation is None:
             return False
-        tail = state.count(tail_after(known.observations, known.reflection.lines))
+        tail = state.count(tail_after(knowledge.observations, knowledge.reflection.lines))
         threshold = state.reflection_threshold
-        if not is_early_reflection_worthwhile(known.reflection.tokens, tail, threshold, activation):
+        if not is_early_reflection_worthwhile(knowledge.reflection.tokens, tail, threshold, activation):
             return False
         return self._activate(trigger)
 
     def _activate(self, trigger: Trigger) -> bool:
         """Activate the reflection that was made in advance, if there is one."""
         state = self._state
-        known = state.fold.known
-        reflection = known.reflection
+        knowledge = state.fold.known
+        reflection = knowledge.reflection
         if reflection is None:
             return False
-        tail = state.count(tail_after(known.observations, reflection.lines))
+        tail = state.count(tail_after(knowledge.observations, reflection.lines))
         state.put(
             MemoryActivated(
                 cycle_id=reflection.cycle_id,
@@ -204,7 +204,7 @@ class ReflectionScheduler:
                 chunks_activated=1,
                 tokens_activated=reflection.input_tokens,
                 observation_tokens=reflection.tokens + tail,
-                generation_count=known.generation + 1,
+                generation_count=knowledge.generation + 1,
                 **trigger.fields,
             )
         )
@@ -277,8 +277,8 @@ class ReflectionScheduler:
     async def _reflect(self) -> None:
         """Reflect now, while the run waits."""
         state = self._state
-        known = state.fold.known
-        before, started_ms = known.observation_tokens, state.clock_ms()
+        knowledge = state.fold.known
+        before, started_ms = knowledge.observation_tokens, state.clock_ms()
         cycles = [self._start(before)]
 
         def again(failed: str, reason: str) -> str:
@@ -289,7 +289,7 @@ class ReflectionScheduler:
         threshold = state.reflection_threshold
         try:
             reflected = await self._reflector.reflect(
-                self._model(), known.observations, threshold, cycles[0], again
+                self._model(), knowledge.observations, threshold, cycles[0], again
             )
         except asyncio.CancelledError:
             state.end(cycles[-1], self._failed(cycles[-1], started_ms, STOPPED))
@@ -304,7 +304,7 @@ class ReflectionScheduler:
                 duration_ms=max(0, state.clock_ms() - started_ms),
                 compressed_tokens=reflected.tokens,
                 observations=reflected.observations,
-                generation_count=known.generation + 1,
+                generation_count=knowledge.generation + 1,
             ),
         )
         self._in_vain_at = reflected.tokens if reflected.tokens >= threshold else -1

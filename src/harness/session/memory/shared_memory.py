@@ -51,14 +51,19 @@ class OtherThreadsReader:
         for thread_id, event in await self._others.memory_events():
             state.fold.feed(event, thread_id=thread_id)
         observed = {key: progress.observed_seq for key, progress in state.fold.known.threads.items()}
-        found = await self._others.unobserved(observed)
-        self._threads = [one for one in found if one.entries and one.thread_id != state.thread_id]
-        state.extra_tokens = sum(self._tokens(one.entries) for one in self._threads)
+        unobserved = await self._others.unobserved(observed)
+        self._threads = [
+            thread for thread in unobserved if thread.entries and thread.thread_id != state.thread_id
+        ]
+        state.extra_tokens = sum(self._tokens(thread.entries) for thread in self._threads)
 
     @property
     def text(self) -> str:
         zone = self._state.config.timezone
-        texts = [other_thread_text(one.thread_id, one.title, one.entries, zone) for one in self._threads]
+        texts = [
+            other_thread_text(thread.thread_id, thread.title, thread.entries, zone)
+            for thread in self._threads
+        ]
         return "\n\n".join(texts)
 
     async def observe(self, model: Model) -> None:
@@ -66,7 +71,7 @@ class OtherThreadsReader:
         state = self._state
         own = state.window.after(state.progress.observed_seq)
         threads = {state.thread_id: own} if own else {}
-        threads |= {one.thread_id: list(one.entries) for one in self._threads}
+        threads |= {thread.thread_id: list(thread.entries) for thread in self._threads}
         for batch in self._batches(threads):
             await self._observe_batch(model, batch)
         self._threads = ()
@@ -95,21 +100,21 @@ class OtherThreadsReader:
         try:
             if len(batch) == 1:
                 ((thread_id, entries),) = batch.items()
-                found = {thread_id: await observing.observer.observe(model, entries, before)}
+                observations_by_thread = {thread_id: await observing.observer.observe(model, entries, before)}
             else:
-                found = await observing.observer.observe_threads(model, dict(batch), before)
-            if missing := [thread_id for thread_id in batch if thread_id not in found]:
+                observations_by_thread = await observing.observer.observe_threads(model, dict(batch), before)
+            if missing := [thread_id for thread_id in batch if thread_id not in observations_by_thread]:
                 raise ModelFailed(f"the observer left out {', '.join(missing)}", "no_observations")  # noqa: TRY301
         except BaseException as error:
             raise observing.failed(cycles, started_ms, error) from error
         for thread_id, entries in batch.items():
-            shown = state.window.tail_seq(state.floor) if thread_id == state.thread_id else -1
+            tail_seq = state.window.tail_seq(state.floor) if thread_id == state.thread_id else -1
             observing.finish(
                 cycles[thread_id],
                 started_ms,
                 entries,
-                found[thread_id],
-                shown_from_seq=shown,
+                observations_by_thread[thread_id],
+                shown_from_seq=tail_seq,
                 thread_id=thread_id,
             )
 

@@ -45,7 +45,7 @@ class ObserverTranscript:
         count: TokenCounter = estimated_tokens,
     ) -> None:
         self.attachments: list[Attachment] = []
-        self._wanted = attachments
+        self._attachments = attachments
         self._count = count
         self._images = self._files = 0
         self._names = {
@@ -97,9 +97,9 @@ class ObserverTranscript:
         return f"[{kind}: {attachment.name}]" if attachment.name else f"[{kind}]"
 
     def _is_wanted(self, media_type: str) -> bool:
-        if isinstance(self._wanted, bool):
-            return self._wanted
-        return any(fnmatchcase(media_type, pattern.lower()) for pattern in self._wanted)
+        if isinstance(self._attachments, bool):
+            return self._attachments
+        return any(fnmatchcase(media_type, pattern.lower()) for pattern in self._attachments)
 
     def _cut(self, text: str) -> str:
         if len(text) <= _MOST_RESULT_TOKENS or self._count(text) <= _MOST_RESULT_TOKENS:

@@ -58,14 +58,14 @@ def message_threshold(threshold: Threshold, observation_tokens: int) -> int:
     return max(threshold.max - observation_tokens, threshold.min)
 
 
-def buffer_interval(given: float, threshold: Threshold) -> int:
+def buffer_interval(interval_given: float, threshold: Threshold) -> int:
     """The interval in tokens; a value below 1 is a share of the threshold."""
-    return round(maximum(threshold) * given) if 0 < given < 1 else round(given)
+    return round(maximum(threshold) * interval_given) if 0 < interval_given < 1 else round(interval_given)
 
 
-def block_after(given: float, threshold: Threshold) -> int:
+def block_after(block_given: float, threshold: Threshold) -> int:
     """The limit in tokens; a value below 100 is a multiple of the threshold."""
-    return round(maximum(threshold) * given) if given < _ABSOLUTE_BLOCK else round(given)
+    return round(maximum(threshold) * block_given) if block_given < _ABSOLUTE_BLOCK else round(block_given)
 
 
 def retention_floor(activation: float, threshold: int) -> float:
@@ -125,7 +125,7 @@ def automatic_idle_ms(model: str, retention: str = "") -> int:
     if "openai" in provider and "openrouter" not in provider:
         is_short = _SHORT_OPENAI.fullmatch(name) is not None
         return _RETENTIONS_MS.get(retention, _USUAL_IDLE_MS if is_short else _HOUR_MS)
-    return next((idle for known, idle in _IDLE_MS if known in provider), _USUAL_IDLE_MS)
+    return next((idle for provider_known, idle in _IDLE_MS if provider_known in provider), _USUAL_IDLE_MS)
 
 
 def reflection_slice(activation: float, threshold: int) -> int:

@@ -32,7 +32,7 @@ def turn_tokens(turn: Turn, count: TokenCounter = estimated_tokens) -> int:
         for call in turn.calls:
             tokens += count(call.name) + count(encode(call.input).decode())
     elif isinstance(turn, UserTurn | ToolTurn):
-        tokens += sum(attachment_tokens(one, count) for one in turn.attachments)
+        tokens += sum(attachment_tokens(attachment, count) for attachment in turn.attachments)
     return tokens
 
 
@@ -54,11 +54,11 @@ class TokenWindow:
         self._sums = [0]
 
     def take(self, entries: Sequence[TranscriptEntry]) -> None:
-        known = self.length
-        if known > len(entries) or (known and entries[known - 1] is not self._last):
+        known_length = self.length
+        if known_length > len(entries) or (known_length and entries[known_length - 1] is not self._last):
             self._places, self._sums = [], [0]
-            known = 0
-        for entry in entries[known:]:
+            known_length = 0
+        for entry in entries[known_length:]:
             self._sums.append(self._sums[-1] + turn_tokens(entry.turn, self._count))
             self._places.append(max(entry.seq, self._places[-1] if self._places else -1))
         self._entries = entries
