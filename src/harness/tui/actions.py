@@ -50,8 +50,8 @@ _AGAIN_S = 5.0
 class InboxScreen(UndoingView):
     """Contract: an answer is bound to the ask that was on the screen when its key was typed."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._answered: AskKey | None = None
         """What the field at the bottom is the answer to."""
         self._again: tuple[str, float] = ("", 0.0)
@@ -307,7 +307,7 @@ class InboxScreen(UndoingView):
         self,
         session: str,
         command: Command,
-        done: Callable[[], None] = lambda: None,
+        on_done: Callable[[], None] = lambda: None,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         async def send() -> None:
@@ -317,7 +317,7 @@ class InboxScreen(UndoingView):
                 failed()
                 self.say(error.words)
             else:
-                done()
+                on_done()
 
         self.run_worker(send(), group="sending")
 
@@ -327,10 +327,10 @@ class InboxScreen(UndoingView):
             self.say("No other ask is like this one")
             return
 
-        def answer(given: AlikeAnswer | None) -> None:
-            for row, ask in given.chosen if given is not None else ():
+        def answer(answers: AlikeAnswer | None) -> None:
+            for row, ask in answers.chosen if answers is not None else ():
                 if self._is_open(key_of(row, ask)):
-                    self._answer(row, ask, TypedReply(given is not None and given.is_approved))
+                    self._answer(row, ask, TypedReply(answers is not None and answers.is_approved))
 
         self.app.push_screen(AlikeScreen(alike, self.palette), answer)
 
@@ -480,13 +480,13 @@ class InboxScreen(UndoingView):
         self.draw()
 
         async def look() -> None:
-            wanted = self.words
+            wanted_text = self.words
             try:
-                ids = await asyncio.to_thread(self.data.find, wanted)
+                ids = await asyncio.to_thread(self.data.find, wanted_text)
             except HarnessError as error:
                 self.say(error.words)
                 return
-            if self.words == wanted and self.found is not None:
+            if self.words == wanted_text and self.found is not None:
                 self.found = near | {*ids}
                 self.draw()
 
@@ -551,10 +551,10 @@ class InboxScreen(UndoingView):
 
         screen = StartScreen(agent, folder, self._start_draft, self.palette)
 
-        def begin(given: ConversationStart | None) -> None:
-            self._start_draft = screen.draft if given is None else ""
-            if given is not None:
-                self.run_worker(self._begin(given), group="sending")
+        def begin(start_given: ConversationStart | None) -> None:
+            self._start_draft = screen.draft if start_given is None else ""
+            if start_given is not None:
+                self.run_worker(self._begin(start_given), group="sending")
 
         async def look() -> None:
             try:
@@ -566,11 +566,11 @@ class InboxScreen(UndoingView):
         self.app.push_screen(screen, begin)
         self.run_worker(look(), group="reading", exclusive=True)
 
-    async def _begin(self, given: ConversationStart) -> None:
+    async def _begin(self, start_given: ConversationStart) -> None:
         try:
-            id = await asyncio.to_thread(self.data.start, given.setup, given.prompt)
+            id = await asyncio.to_thread(self.data.start, start_given.setup, start_given.prompt)
         except HarnessError as error:
-            self._start_draft = given.prompt
+            self._start_draft = start_given.prompt
             self.say(error.words)
             return
         self.wanted = id
@@ -579,7 +579,7 @@ class InboxScreen(UndoingView):
 
 
 def _heading(row: InboxRow) -> str:
-    shown = (
+    heading = (
         row.title,
         row.agent,
         row.agent_name,
@@ -589,4 +589,4 @@ def _heading(row: InboxRow) -> str:
         row.project.name,
         *row.tags,
     )
-    return "\n".join(shown).lower()
+    return "\n".join(heading).lower()

@@ -46,8 +46,8 @@ def box(row: InboxRow, ask: RowAsk, asking: Asking, width: int, now_ms: int, mos
     waits = f" waits {age(now_ms - ask.asked_ms)} ──╮ " if ask.asked_ms else " ──╮ "
     number = f" 1 of {len(row.asks)} " if len(row.asks) > 1 else ""
     heading = fitted([("yellow", f" ╭─ {title(ask)} {number}")], width - len(waits))
-    filled: Part = ("yellow", "─" * (width - len(waits) - length(heading)))
-    lines: list[Line] = [[*heading, filled, ("yellow", waits)]]
+    line_filled: Part = ("yellow", "─" * (width - len(waits) - length(heading)))
+    lines: list[Line] = [[*heading, line_filled, ("yellow", waits)]]
     gap: list[Line] = [()] if not is_cut and len(body) + len(answers) + 3 <= most else []
     lines += [_framed(line, width) for line in (*body, *gap, *answers)]
     return [*lines, [("yellow", f" ╰{'─' * (width - 4)}╯ ")]]
@@ -63,9 +63,11 @@ def title(ask: RowAsk) -> str:
 def body_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[Line]:
     """What it wants, all of it."""
     if ask.kind in ("question", "tool"):
-        asked = asking.text().removeprefix("? ").split("\n")
+        question_lines = asking.text().removeprefix("? ").split("\n")
         return [
-            [("" if at else "bold", piece)] for at, line in enumerate(asked) for piece in _wrap(line, width)
+            [("" if at else "bold", piece)]
+            for at, line in enumerate(question_lines)
+            for piece in _wrap(line, width)
         ]
     if ask.kind == "plan":
         return [[("", piece)] for piece in _wrap(neutralised(plan_text(ask)), width)]

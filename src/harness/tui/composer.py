@@ -127,7 +127,7 @@ class Composer(Vertical):
         self.session = ""
         self._drafts: dict[tuple[str, str], str] = {}
         self._history: list[str] = []
-        self._offered: Sequence[str] = ()
+        self._offered_files: Sequence[str] = ()
         self._note = ""
         self.has_text_field = False
 
@@ -165,7 +165,7 @@ class Composer(Vertical):
 
     def open(self, mode: ComposerMode, session: str) -> None:
         """Write there, from the draft on."""
-        self.mode, self.session, self._offered = mode, session, ()
+        self.mode, self.session, self._offered_files = mode, session, ()
         field = self.prepare()
         field.text = self._drafts.get((session, mode.name), "")
         field.move_cursor(field.document.end)
@@ -202,8 +202,8 @@ class Composer(Vertical):
 
     def offer(self, files: Sequence[str]) -> None:
         """Files that complete the word after `@`."""
-        if files != self._offered:
-            self._offered = files
+        if files != self._offered_files:
+            self._offered_files = files
             self.draw()
 
     def note(self, text: str) -> None:
@@ -218,16 +218,16 @@ class Composer(Vertical):
         if field is None or not field.display or self.mode.is_live:
             return None
         row, column = field.cursor_location
-        found = _AT.search(field.document.get_line(row)[:column])
-        return found[1] if found is not None else None
+        match = _AT.search(field.document.get_line(row)[:column])
+        return match[1] if match is not None else None
 
     def complete(self) -> None:
         """The first of the offered files takes the place of what was typed."""
         word, field = self.at_word, self.field
-        if word is None or field is None or not self._offered:
+        if word is None or field is None or not self._offered_files:
             return
         row, column = field.cursor_location
-        field.replace(f"{self._offered[0]} ", (row, column - len(word)), (row, column))
+        field.replace(f"{self._offered_files[0]} ", (row, column - len(word)), (row, column))
         self.offer(())
 
     def show(self, session: str, hint: str) -> None:
@@ -253,8 +253,8 @@ class Composer(Vertical):
         self.query_one("#composer-hint", TextBlock).show([self._hint()])
 
     def _hint(self) -> Line:
-        if self._offered:
-            return [("dim", " tab "), ("cyan", "  ".join(self._offered))]
+        if self._offered_files:
+            return [("dim", " tab "), ("cyan", "  ".join(self._offered_files))]
         if self.is_open:
             return [("dim", f" {self._note if self.mode.is_live and self._note else self.mode.hint}")]
         return [("dim", f" {self._note or 'm write · s steer · f follow up'}")]

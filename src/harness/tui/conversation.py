@@ -34,10 +34,10 @@ class ConversationPane(LineView):
         self.message = ""
         """In place of the lines."""
         self._tail: EventTail | None = None
-        self._shown: list[int] | None = None
+        self._shown_places: list[int] | None = None
         """Which lines are shown; None: all of them."""
         self._folded: set[str] = set()
-        self._found = ""
+        self._found_text = ""
         self._is_following = True
 
     # What is shown
@@ -48,7 +48,7 @@ class ConversationPane(LineView):
         self._tail = tail
         self.text = TranscriptLines(max(self.size.width - 2, 20))
         self.cursor, self.top, self.message = -1, 0, message
-        self._shown, self._folded, self._found = None, set(), ""
+        self._shown_places, self._folded, self._found_text = None, set(), ""
         self._is_following = True
         self.redraw()
 
@@ -90,12 +90,12 @@ class ConversationPane(LineView):
     def _feed(self, events: Sequence[Event]) -> None:
         before = len(self.text.lines)
         self.text.feed(events)
-        if self._shown is not None:
+        if self._shown_places is not None:
             tags = self.text.tags
-            self._shown += [at for at in range(before, len(tags)) if not self._is_hidden(tags[at])]
+            self._shown_places += [at for at in range(before, len(tags)) if not self._is_hidden(tags[at])]
 
     def count(self) -> int:
-        lines = len(self.text.lines) if self._shown is None else len(self._shown)
+        lines = len(self.text.lines) if self._shown_places is None else len(self._shown_places)
         return lines + bool(self.text.tail) if not self.message else 1
 
     def make(self, at: int, width: int) -> Strip:
@@ -107,14 +107,14 @@ class ConversationPane(LineView):
         parts = parts_of(self.text.tail if line is None else self.text.lines[line])
         if line is not None and (folded := self._folded & {self.text.tags[line].spawns}):
             parts.append(("dim", f"  … {self._hidden(folded)} lines, ↵ opens"))
-        if self._found and self._found in text_of(parts).lower():
-            parts = _marked(parts, self._found)
+        if self._found_text and self._found_text in text_of(parts).lower():
+            parts = _marked(parts, self._found_text)
         return strip_of([lead, *parts], width, self.palette)
 
     def _line_at(self, at: int) -> int | None:
         """A line of the text; None: the one that is not finished."""
-        if self._shown is not None:
-            return self._shown[at] if at < len(self._shown) else None
+        if self._shown_places is not None:
+            return self._shown_places[at] if at < len(self._shown_places) else None
         return at if at < len(self.text.lines) else None
 
     def on_resize(self) -> None:
@@ -159,19 +159,19 @@ class ConversationPane(LineView):
         )
         here = len(self.text.lines) if at is None else at
         turns = self.text.turns
-        wanted = (
+        turn_wanted = (
             [line for line in turns if line > here] if by > 0 else [line for line in turns if line < here]
         )
-        if wanted:
-            self._show_line(wanted[0] if by > 0 else wanted[-1])
+        if turn_wanted:
+            self._show_line(turn_wanted[0] if by > 0 else turn_wanted[-1])
         elif by > 0:
             self.to_end()
 
     def _show_line(self, line: int) -> None:
         at = (
             line
-            if self._shown is None
-            else next((at for at, one in enumerate(self._shown) if one >= line), 0)
+            if self._shown_places is None
+            else next((at for at, place in enumerate(self._shown_places) if place >= line), 0)
         )
         self.cursor = at
         self._is_following = False
@@ -180,12 +180,14 @@ class ConversationPane(LineView):
 
     def search(self, text: str, *, is_next: bool) -> int:
         """Mark a text, go to the next line that has it; returns how many there are."""
-        self._found = text.lower().strip()
-        if not self._found:
+        self._found_text = text.lower().strip()
+        if not self._found_text:
             self.redraw()
             return 0
         hits = [
-            at for at, line in enumerate(self.text.lines) if self._found in text_of(parts_of(line)).lower()
+            at
+            for at, line in enumerate(self.text.lines)
+            if self._found_text in text_of(parts_of(line)).lower()
         ]
         here = self._line_at(self.cursor) if self.cursor >= 0 else -1
         after = [at for at in hits if at > (-1 if here is None else here)] if is_next else []
@@ -208,11 +210,11 @@ class ConversationPane(LineView):
         line = self._line_at(self.cursor)
         tags = self.text.tags
         if self._folded:
-            self._shown = [at for at, tag in enumerate(tags) if not self._is_hidden(tag)]
+            self._shown_places = [at for at, tag in enumerate(tags) if not self._is_hidden(tag)]
         else:
-            self._shown = None
+            self._shown_places = None
         if line is not None:
-            self.cursor = line if self._shown is None else self._shown.index(line)
+            self.cursor = line if self._shown_places is None else self._shown_places.index(line)
         self.move_to(self.top)
         self.redraw()
 
@@ -227,13 +229,13 @@ class ConversationPane(LineView):
         )
 
 
-def _marked(parts: Sequence[Part], wanted: str) -> list[Part]:
+def _marked(parts: Sequence[Part], wanted_text: str) -> list[Part]:
     out: list[Part] = []
     for style, text in parts:
         rest, low = text, text.lower()
         # Lower case may be longer for a few letters; then the mark is left out, the line is still found.
-        while len(low) == len(rest) and (at := low.find(wanted)) >= 0:
-            out += [(style, rest[:at]), ("found", rest[at : at + len(wanted)])]
-            rest, low = rest[at + len(wanted) :], low[at + len(wanted) :]
+        while len(low) == len(rest) and (at := low.find(wanted_text)) >= 0:
+            out += [(style, rest[:at]), ("found", rest[at : at + len(wanted_text)])]
+            rest, low = rest[at + len(wanted_text) :], low[at + len(wanted_text) :]
         out.append((style, rest))
     return [part for part in out if part[1]]

@@ -76,7 +76,7 @@ class FileScreenData(SourceData):
         return undo_of(self._store, session, UndoCall(expect=expect), is_redo=is_redo)
 
     def find(self, text: str) -> Sequence[str]:
-        return [one.session_id for one in self._store.find(Query(text=text, limit=LISTED))]
+        return [session.session_id for session in self._store.find(Query(text=text, limit=LISTED))]
 
     def fleets(self) -> LocalFleets:
         return LocalFleets(os.environ.get(STORE_VARIABLE, ""))
@@ -84,7 +84,7 @@ class FileScreenData(SourceData):
     def agents(self) -> Sequence[str]:
         from harness.clients.installed_agents import everything
 
-        return [one.agent.name for one in everything() if one.is_available]
+        return [agent.agent.name for agent in everything() if agent.is_available]
 
     def sandbox(self) -> tuple[str, str]:
         from harness.clients.installed_agents import sandbox_of

@@ -88,8 +88,8 @@ class RemoteFleets:
         return msgspec.convert(self._calls.get(_place(name)), FleetView, str_keys=True)
 
     def compare(self, name: str, a: str, b: str) -> Comparison:
-        found: dict[str, Any] = self._calls.get(f"{_place(name)}/compare?{urlencode({'a': a, 'b': b})}")
-        of = found["comparison"]
+        comparison: dict[str, Any] = self._calls.get(f"{_place(name)}/compare?{urlencode({'a': a, 'b': b})}")
+        of = comparison["comparison"]
         for end, unknown in (("low", float("-inf")), ("high", float("inf"))):  # JSON has no word for them
             of[end] = unknown if of[end] is None else of[end]
         return msgspec.convert(of, Comparison)

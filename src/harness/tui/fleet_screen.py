@@ -88,7 +88,7 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
         """A fleet of the list, or a case."""
         self._baseline = ""
         self._problem = ""
-        self._said = ""
+        self._message = ""
         self._again: tuple[str, float] = ("", 0.0)
         self._is_reading = False
 
@@ -145,7 +145,7 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
-        self._said = ""
+        self._message = ""
         key = event.key
         if key in ("escape", "q", "ctrl+c"):
             self._back()
@@ -161,7 +161,7 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
 
     def _back(self) -> None:
         if self._fleet_name and self._list is not None and len(self._list) > 1:
-            names = [one.name for one in self._list]
+            names = [fleet.name for fleet in self._list]
             self._cursor = names.index(self._fleet_name) if self._fleet_name in names else 0
             self._fleet_name, self._view, self._problem = "", None, ""
             self.look()
@@ -175,7 +175,7 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
             return
         case = self._case
         if case is None or not case.session:
-            self._said = "it has no session yet"
+            self._message = "it has no session yet"
         else:
             self.dismiss(case.session)
 
@@ -195,35 +195,35 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
         view, case = self._view, self._case
         if view is None or case is None:
             return
-        names = [one.name for one in view.variants]
+        names = [variant.name for variant in view.variants]
         a, b = self._baseline, case.variant
         if len(names) == 2:
             a, b = names
         if len(names) < 2:
-            self._said = "there is only one variant"
+            self._message = "there is only one variant"
         elif not a or a == b:
             self._baseline = b
-            self._said = f"{single_line(b)} is the baseline: = on another variant compares it"
+            self._message = f"{single_line(b)} is the baseline: = on another variant compares it"
         else:
             self._baseline = ""
             self.run_worker(self._show_comparison(view.summary.name, a, b), group="compare", exclusive=True)
 
     async def _show_comparison(self, name: str, a: str, b: str) -> None:
         try:
-            found = await asyncio.to_thread(self._source.compare, name, a, b)
+            comparison = await asyncio.to_thread(self._source.compare, name, a, b)
         except HarnessError as error:
-            self._said = error.words
+            self._message = error.words
             self.draw()
             return
-        lines: list[Line] = [[("bold", found.verdict)], ()]
-        lines += [[("", text)] for text in comparison_text(found).split("\n")]
+        lines: list[Line] = [[("bold", comparison.verdict)], ()]
+        lines += [[("", text)] for text in comparison_text(comparison).split("\n")]
         lines += [
             [
-                ("", f"{one.task}  "),
-                ("dim", f"{one.a:.0%} → "),
-                ("green" if one.b > one.a else "red", f"{one.b:.0%}"),
+                ("", f"{change.task}  "),
+                ("dim", f"{change.a:.0%} → "),
+                ("green" if change.b > change.a else "red", f"{change.b:.0%}"),
             ]
-            for one in found.changed
+            for change in comparison.changed
         ]
         self.app.push_screen(Pager(f"{a} and {b}", lines, self._palette))
 
@@ -232,7 +232,7 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
         if self._again[0] != what or time.monotonic() > self._again[1]:
             self._again = what, time.monotonic() + _AGAIN_S
             how = "stops it at once" if now else "stops it after the cases that run"
-            self._said = f"{what} again {how}"
+            self._message = f"{what} again {how}"
             return
         self._again = "", 0.0
         self.run_worker(self._request_stop(self._fleet_name, now=now), group="stop", exclusive=True)
@@ -241,7 +241,7 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
         try:
             await asyncio.to_thread(lambda: self._source.stop(name, now=now))
         except HarnessError as error:
-            self._said = error.words
+            self._message = error.words
         self.look()
 
     # Drawing
@@ -268,8 +268,8 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
         self.query_one("#fleet-foot", TextBlock).show([rule((), width), self._foot(width)])
 
     def _foot(self, width: int) -> Line:
-        if self._said:
-            return fitted([("yellow", f" {self._said}")], width)
+        if self._message:
+            return fitted([("yellow", f" {self._message}")], width)
         keys = _KEYS_OF_ONE if self._fleet_name else _KEYS_OF_LIST
         line: list[Part] = [("", " ")]
         for key, words in keys:
@@ -286,21 +286,21 @@ _KEYS_OF_LIST = (("j k", "move"), ("↵", "open"), ("esc", "back"))
 _KEYS_OF_ONE = (("h j k l", "move"), ("↵", "conversation"), ("=", "compare"), ("x", "stop"))
 
 
-def summary_line(one: FleetSummary, *, is_narrow: bool = False) -> list[Part]:
-    ended = one.passed + one.failed + one.done + one.errors
-    money = f"{'' if one.is_cost_complete else '≥'}${one.cost_usd:.2f}"
-    budget = f" of ${one.budget_usd:.2f}" if one.budget_usd is not None and not is_narrow else ""
+def summary_line(summary: FleetSummary, *, is_narrow: bool = False) -> list[Part]:
+    ended_count = summary.passed + summary.failed + summary.done + summary.errors
+    money = f"{'' if summary.is_cost_complete else '≥'}${summary.cost_usd:.2f}"
+    budget = f" of ${summary.budget_usd:.2f}" if summary.budget_usd is not None and not is_narrow else ""
     line: list[Part] = [
-        ("bold", f" {single_line(one.name)}"),
-        ("", f"  {STATES[one.state]} · {ended}/{one.cases} · "),
+        ("bold", f" {single_line(summary.name)}"),
+        ("", f"  {STATES[summary.state]} · {ended_count}/{summary.cases} · "),
     ]
-    line += [("green", f"{one.passed}✓ "), ("red" if one.failed else "dim", f"{one.failed}✗")]
-    line += [("yellow", f" {one.errors}!")] if one.errors else []
+    line += [("green", f"{summary.passed}✓ "), ("red" if summary.failed else "dim", f"{summary.failed}✗")]
+    line += [("yellow", f" {summary.errors}!")] if summary.errors else []
     line.append(("", f" · {money}{budget}"))
-    if one.left_s is not None and one.state in ("running", "stopping"):
-        line.append(("dim", f" · {'~' if is_narrow else 'about '}{elapsed(one.left_s)} left"))
-    if one.problem:
-        line.append(("red", f" · {single_line(one.problem)}"))
+    if summary.left_s is not None and summary.state in ("running", "stopping"):
+        line.append(("dim", f" · {'~' if is_narrow else 'about '}{elapsed(summary.left_s)} left"))
+    if summary.problem:
+        line.append(("red", f" · {single_line(summary.problem)}"))
     return line
 
 
@@ -309,15 +309,15 @@ def list_lines(fleets: Sequence[FleetSummary], at: int, width: int) -> tuple[lis
         empty: list[Line] = [(), [("dim", " There are no fleets. Start one in a terminal:")], ()]
         return [*empty, [("", " harness fleet run tasks/ -a claude -a codex --repeats 5")]], -1
     lines: list[Line] = []
-    for number, one in enumerate(fleets):
+    for number, fleet in enumerate(fleets):
         lead: Part = ("bold", "▶") if number == at else ("", " ")
-        if one.state == "broken":
+        if fleet.state == "broken":
             words: list[Part] = [
-                ("bold", f" {single_line(one.name)}"),
-                ("red", f"  {single_line(one.problem)}"),
+                ("bold", f" {single_line(fleet.name)}"),
+                ("red", f"  {single_line(fleet.problem)}"),
             ]
         else:
-            words = summary_line(one, is_narrow=width < 84)
+            words = summary_line(fleet, is_narrow=width < 84)
         lines.append([lead, *words])
     return lines, at
 
@@ -327,15 +327,15 @@ def fleet_lines(view: FleetView, at: int, width: int) -> tuple[list[Line], int]:
     lines = _grid(view, at, width)
     across = max(len(view.variants) * view.repeats, 1)
     cursor = 1 + at // across if view.cases else -1
-    running = [one for one in view.cases if one.state == "running"]
+    running = [case for case in view.cases if case.state == "running"]
     if running:
         lines += [(), rule([("bold", f" Running {len(running)} ")], width)]
         now_ms = time.time_ns() // 1_000_000
-        for one in running:
-            for_s = "" if one.started_ms is None else f" {elapsed(max(0, now_ms - one.started_ms) / 1000)} "
-            what: Line = [("cyan", " … "), ("", _title(one, view.repeats)), ("dim", f"  {one.activity}")]
+        for case in running:
+            for_s = "" if case.started_ms is None else f" {elapsed(max(0, now_ms - case.started_ms) / 1000)} "
+            what: Line = [("cyan", " … "), ("", _title(case, view.repeats)), ("dim", f"  {case.activity}")]
             lines.append(aligned(what, [("dim", for_s)], width))
-    if any(one.runs for one in view.report):
+    if any(case.runs for case in view.report):
         lines += [(), rule([("bold", " Report ")], width)]
         lines += [[("", f" {text}")] for text in report_text(view.report).rstrip("\n").split("\n")]
     return lines, cursor
@@ -343,7 +343,7 @@ def fleet_lines(view: FleetView, at: int, width: int) -> tuple[list[Line], int]:
 
 def _grid(view: FleetView, at: int, width: int) -> list[Line]:
     """Tasks and variants, one mark for each repeat; the one at the cursor is marked."""
-    names = [single_line(one.name) for one in view.variants]
+    names = [single_line(variant.name) for variant in view.variants]
     widths = [max(view.repeats, min(_MOST_VARIANT, columns(name))) for name in names]
     widest = max((columns(single_line(task)) for task in view.tasks), default=4)
     first = max(4, min(_MOST_TASK, widest, max(width - sum(widths) - 2 * len(widths) - 3, 8)))
@@ -367,16 +367,20 @@ def _grid(view: FleetView, at: int, width: int) -> list[Line]:
     return lines
 
 
-def case_words(one: CaseView) -> str:
+def case_words(case: CaseView) -> str:
     """What came of it."""
-    if one.state == "running":
-        return f"running: {one.activity}"
-    parts = [one.state, one.fault.replace("_", " "), "" if one.cost_usd is None else f"${one.cost_usd:.4f}"]
-    parts.append("" if one.run_s is None else f"{one.run_s:.1f}s")
-    parts.append(f"{one.attempts} attempts" if one.attempts > 1 else "")
+    if case.state == "running":
+        return f"running: {case.activity}"
+    parts = [
+        case.state,
+        case.fault.replace("_", " "),
+        "" if case.cost_usd is None else f"${case.cost_usd:.4f}",
+    ]
+    parts.append("" if case.run_s is None else f"{case.run_s:.1f}s")
+    parts.append(f"{case.attempts} attempts" if case.attempts > 1 else "")
     return " · ".join(filter(None, parts))
 
 
-def _title(one: CaseView, repeats: int) -> str:
-    run = f" · {one.repeat + 1}" if repeats > 1 else ""
-    return f"{one.task} · {one.variant}{run}"
+def _title(case: CaseView, repeats: int) -> str:
+    run = f" · {case.repeat + 1}" if repeats > 1 else ""
+    return f"{case.task} · {case.variant}{run}"

@@ -31,16 +31,16 @@ class ListPane(LineView):
         self.is_inline = False
         """Whether what a row asks is shown below it."""
         self._rows: Sequence[InboxRow] = ()
-        self._held: Mapping[str, Held] = {}
+        self._held_rows: Mapping[str, Held] = {}
         self._entries: list[ListEntry] = []
         self._waiting: list[str] = []
         """The rows that need a person, as they are shown."""
         self._now_ms = 0
 
-    def show(self, rows: Sequence[InboxRow], held: Mapping[str, Held], now_ms: int) -> None:
+    def show(self, rows: Sequence[InboxRow], held_rows: Mapping[str, Held], now_ms: int) -> None:
         """Draws what is new of it."""
         before = self.place
-        self._rows, self._held, self._now_ms = rows, held, now_ms
+        self._rows, self._held_rows, self._now_ms = rows, held_rows, now_ms
         self._arrange()
         if rows and self._at(self.selected) is None:
             # Its row was removed: select the one that has its place now.
@@ -52,7 +52,7 @@ class ListPane(LineView):
         self.redraw_changed()
 
     def _arrange(self) -> None:
-        sections = {id: held.section for id, held in self._held.items()}
+        sections = {id: held_row.section for id, held_row in self._held_rows.items()}
         rows = self._rows
         if self.selected in self._waiting:
             # What is new comes below: nothing moves under the cursor.
@@ -116,8 +116,10 @@ class ListPane(LineView):
             subject, answers = inline_lines(row.asks[0], width)
             return strip_of(subject if entry.kind == "subject" else answers, width, self.palette)
         is_selected = row.id == self.selected
-        held = self._held.get(row.id)
-        line = row_line(row, width, self._now_ms, is_selected=is_selected, words=held.words if held else "")
+        held_row = self._held_rows.get(row.id)
+        line = row_line(
+            row, width, self._now_ms, is_selected=is_selected, words=held_row.words if held_row else ""
+        )
         base = ("cursor" if self.has_focus else "rest") if is_selected else ""
         if is_selected:
             line = [("bold" if style == "bold" else "", text) for style, text in line]

@@ -184,9 +184,9 @@ class InboxView(Screen[None], inherit_bindings=False):
                 if ask.alike and is_readable and row.can.answer and key_of(row, ask) not in self.sent:
                     groups.setdefault(ask.alike, []).append((row, ask))
         current = self.ask
-        wanted = groups.get(current.alike, []) if current is not None and current.alike else []
+        alike_asks = groups.get(current.alike, []) if current is not None and current.alike else []
         several = [group for group in groups.values() if len(group) > 1]
-        return wanted if len(wanted) > 1 else (several[0] if several and current is None else [])
+        return alike_asks if len(alike_asks) > 1 else (several[0] if several and current is None else [])
 
     def view_whole(self, row: InboxRow, ask: RowAsk) -> None:
         """All that is asked; when its end was on the screen, it can be allowed."""
@@ -232,7 +232,7 @@ class InboxView(Screen[None], inherit_bindings=False):
         open_asks = {key_of(row, ask) for row in self.rows.values() for ask in row.asks}
         self.sent = {key: words for key, words in self.sent.items() if key in open_asks}
         asking_again = {key.session for key in open_asks if key not in self.sent}
-        self.held = {id: held for id, held in self.held.items() if id not in asking_again}
+        self.held = {id: held_row for id, held_row in self.held.items() if id not in asking_again}
         self._askings = {key: asking for key, asking in self._askings.items() if key in open_asks}
         self.viewed &= open_asks
         if self.wanted in self.rows:
@@ -279,10 +279,10 @@ class InboxView(Screen[None], inherit_bindings=False):
     def _release_held(self, now_s: float) -> None:
         """Rows that were answered move to their section, but never while the cursor is on them."""
         selected = self.list.selected
-        for id, held in list(self.held.items()):
-            if held.until_s <= now_s and id == selected:
-                self.held[id] = held._replace(words="")
-            elif held.until_s <= now_s:
+        for id, held_row in list(self.held.items()):
+            if held_row.until_s <= now_s and id == selected:
+                self.held[id] = held_row._replace(words="")
+            elif held_row.until_s <= now_s:
                 del self.held[id]
 
     # Which conversation is shown
@@ -320,8 +320,8 @@ class InboxView(Screen[None], inherit_bindings=False):
 
     def on_resize(self) -> None:
         width = self.size.width
-        left = self.query_one("#left")
-        left.styles.width = width if self.is_narrow else min(max(width * 2 // 5, 40), 60)
+        left_pane = self.query_one("#left")
+        left_pane.styles.width = width if self.is_narrow else min(max(width * 2 // 5, 40), 60)
         self._arrange()
 
     def on_conversation_pane_resized(self) -> None:
@@ -364,8 +364,8 @@ class InboxView(Screen[None], inherit_bindings=False):
     def draw(self) -> None:
         """Everything that depends on rows and time; only what is new of it reaches the terminal."""
         now_ms = time.time_ns() // 1_000_000
-        chosen = [row for row in self.rows.values() if self.found is None or row.id in self.found]
-        self.list.show(chosen, self.held, now_ms)
+        rows_chosen = [row for row in self.rows.values() if self.found is None or row.id in self.found]
+        self.list.show(rows_chosen, self.held, now_ms)
         if self.list.selected != self._following:
             self.set_timer(_RESTED_S, self._follow_selected)
         more = self.list.hidden_below
@@ -400,13 +400,13 @@ class InboxView(Screen[None], inherit_bindings=False):
     def _draw_right(self, now_ms: int) -> None:
         row, ask = self.row, self.ask
         width = self.query_one("#right").size.width
-        head, asked = self.query_one("#head", TextBlock), self.query_one("#ask", TextBlock)
+        head, ask_block = self.query_one("#head", TextBlock), self.query_one("#ask", TextBlock)
         if row is None:
             empty = (
                 "Nothing was found." if self.found is not None else "There is no session yet: c starts one."
             )
             head.show([[("dim", f" {empty}")]])
-            asked.show([])
+            ask_block.show([])
             return
         if width:
             head.show(head_lines(row, width, now_ms))
@@ -415,7 +415,7 @@ class InboxView(Screen[None], inherit_bindings=False):
                 lines = box(row, ask, self.asking(row, ask), width, now_ms, self._most_of_box)
             elif words := next((text for key, text in self.sent.items() if key.session == row.id), ""):
                 lines = [[("green", f" {words}")]]
-            asked.show(lines)
+            ask_block.show(lines)
             self.composer.show(row.id, self._composer_hint(row))
         self._last_ask = None if ask is None else key_of(row, ask)
         place = self.place_of_ask
@@ -448,10 +448,10 @@ class InboxView(Screen[None], inherit_bindings=False):
         self.query_one("#footer", TextBlock).show([*lines, keys])
 
     def _bottom_rule(self, width: int) -> Line:
-        left = self.query_one("#left").size.width
-        if self.is_narrow or not 0 < left < width:
+        left_width = self.query_one("#left").size.width
+        if self.is_narrow or not 0 < left_width < width:
             return [("dim", "─" * width)]
-        return [("dim", f"{'─' * left}┴{'─' * (width - left - 1)}")]
+        return [("dim", f"{'─' * left_width}┴{'─' * (width - left_width - 1)}")]
 
 
 def _alike_words(alike: Sequence[tuple[InboxRow, RowAsk]], *, is_narrow: bool) -> list[Part]:

@@ -76,8 +76,8 @@ def fitted(line: Line, width: int) -> list[Part]:
     """Cut to a width; what is missing shows as an ellipsis."""
     out: list[Part] = []
     for style, text in line:
-        piece, needed = _fit(text, width)
-        width -= needed
+        piece, width_needed = _fit(text, width)
+        width -= width_needed
         out.append((style, piece))
     return out
 
@@ -92,11 +92,11 @@ def _fit(text: str, width: int) -> tuple[str, int]:
 _columns = lru_cache(maxsize=4096)(columns)
 
 
-def aligned(left: Line, right: Line, width: int) -> list[Part]:
+def aligned(left_line: Line, right: Line, width: int) -> list[Part]:
     """Two parts of a line at its two ends; the left one is cut."""
-    needed = length(right)
-    start = fitted(left, max(width - needed, 0))
-    return [*start, ("", " " * (width - needed - length(start))), *right]
+    width_needed = length(right)
+    start = fitted(left_line, max(width - width_needed, 0))
+    return [*start, ("", " " * (width - width_needed - length(start))), *right]
 
 
 def length(line: Line) -> int:
@@ -105,8 +105,8 @@ def length(line: Line) -> int:
 
 def rule(heading: Line, width: int, style: str = "dim") -> list[Part]:
     """A heading, and a line up to the end."""
-    shown = fitted(heading, width)
-    return [*shown, (style, "─" * (width - length(shown)))]
+    heading_shown = fitted(heading, width)
+    return [*heading_shown, (style, "─" * (width - length(heading_shown)))]
 
 
 def text_of(line: Line) -> str:
@@ -117,19 +117,19 @@ def strip_of(line: Line, width: int, styles: dict[str, Style], base: str = "") -
     """What Textual draws: as wide as it must be, and harmless."""
     under = styles[base]
     segments: list[Segment] = []
-    used = 0
+    width_used = 0
     for style, text in fitted(line, width):
         if not text:
             continue
         segments.append(Segment(text, under + styles[style] if base else styles[style]))
-        used += cell_len(text)
-    if used > width:  # Textual measures some characters as wider than we do
+        width_used += cell_len(text)
+    if width_used > width:  # Textual measures some characters as wider than we do
         last = segments.pop()
-        left = width - sum(cell_len(segment.text) for segment in segments)
-        segments.append(Segment(set_cell_size(last.text, max(left, 0)), last.style))
-        used = width
-    if used < width:
-        segments.append(Segment(" " * (width - used), under))
+        width_left = width - sum(cell_len(segment.text) for segment in segments)
+        segments.append(Segment(set_cell_size(last.text, max(width_left, 0)), last.style))
+        width_used = width
+    if width_used < width:
+        segments.append(Segment(" " * (width - width_used), under))
     return Strip(segments, width)
 
 

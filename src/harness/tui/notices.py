@@ -46,8 +46,8 @@ class Notices:
 
 
 def _news(before: InboxRow | None, row: InboxRow) -> str:
-    known = {ask.id for ask in before.asks} if before is not None else set()
-    new = [ask for ask in row.asks if ask.id not in known]
+    known_asks = {ask.id for ask in before.asks} if before is not None else set()
+    new = [ask for ask in row.asks if ask.id not in known_asks]
     if row.state in NEEDS_YOU and new:
         return f"{row.title}: {new[0].title or 'needs you'}"
     if before is not None and before.state in WORKS | NEEDS_YOU and row.state in _ENDS:

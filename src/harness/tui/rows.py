@@ -47,21 +47,23 @@ def entries(
     groups: dict[str, list[InboxRow]] = {"needs": [], "running": []}
     for row in rows:
         groups.setdefault(sections.get(row.id) or section_of(row), []).append(row)
-    found: list[ListEntry] = []
+    list_entries: list[ListEntry] = []
     for section, members in groups.items():
         if not members:
             continue
         count = sum(
             section_of(row) == section for row in members
         )  # what was answered stays, and is not counted
-        found.append(ListEntry("heading", heading=_heading(section, count)))
+        list_entries.append(ListEntry("heading", heading=_heading(section, count)))
         for row in members:
-            found.append(ListEntry("row", row))
+            list_entries.append(ListEntry("row", row))
             if is_inline and row.id == selected and row.asks:
-                found += [ListEntry("subject", row), ListEntry("answers", row)]
+                list_entries += [ListEntry("subject", row), ListEntry("answers", row)]
             children = [child for child in row.children if child.state in WORKS | NEEDS_YOU]
-            found += [ListEntry("child", row, child=one, is_last=one is children[-1]) for one in children]
-    return found
+            list_entries += [
+                ListEntry("child", row, child=one, is_last=one is children[-1]) for one in children
+            ]
+    return list_entries
 
 
 def section_of(row: InboxRow) -> str:
@@ -167,8 +169,8 @@ def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
         facts += [("dim", " · "), ("green", added), ("red", f" {removed}")]
     if row.queued:
         facts.append(("dim", f" · {row.queued} queued"))
-    agent = " ".join(single_line(one) for one in place[:2] if one)
-    where = " · ".join(single_line(one) for one in (agent, *place[2:]) if one)
+    agent = " ".join(single_line(part) for part in place[:2] if part)
+    where = " · ".join(single_line(part) for part in (agent, *place[2:]) if part)
     return [
         fitted([("bold", f" {row.title or row.id}")], width),
         fitted([("dim", f" {where}")], width),
@@ -203,8 +205,8 @@ def _one_line(text: str) -> str:
 
 
 def _padded(text: str, width: int) -> str:
-    shown = cut(text, width - 1)
-    return shown + " " * (width - length([("", shown)]))
+    text_shown = cut(text, width - 1)
+    return text_shown + " " * (width - length([("", text_shown)]))
 
 
 def _right(text: str, width: int) -> str:

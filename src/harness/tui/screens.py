@@ -200,8 +200,8 @@ class AlikeScreen(Screen[AlikeAnswer | None], inherit_bindings=False):
         elif event.key in ("y", "n") and self._ticked:
             if self._guard.refuses(event.key, self, event.time):
                 return
-            chosen = tuple(self._asks[at] for at in sorted(self._ticked))
-            self.dismiss(AlikeAnswer(event.key == "y", chosen))
+            asks_chosen = tuple(self._asks[at] for at in sorted(self._ticked))
+            self.dismiss(AlikeAnswer(event.key == "y", asks_chosen))
         elif event.key in ("escape", "q", "ctrl+c"):
             self.dismiss(None)
 
@@ -282,7 +282,7 @@ class StartScreen(Screen[ConversationStart | None]):
         self._folder = folder
         self.draft = draft
         self._palette = styles
-        self._offered: dict[str, Sequence[str]] = {}
+        self._offered_files: dict[str, Sequence[str]] = {}
         """What was known before there was a field for it."""
 
     def compose(self) -> ComposeResult:
@@ -306,7 +306,7 @@ class StartScreen(Screen[ConversationStart | None]):
         }
         for id, lines in show.items():
             self.query_one(f"#{id}", TextBlock).show(lines)
-        for field, options in self._offered.items():
+        for field, options in self._offered_files.items():
             self.query_one(f"#{field}", ChoiceField).offer(options)
 
     def on_resize(self) -> None:
@@ -325,7 +325,7 @@ class StartScreen(Screen[ConversationStart | None]):
         )
 
     def _offer(self, field: str, options: Sequence[str]) -> None:
-        self._offered[field] = options
+        self._offered_files[field] = options
         if self.is_mounted:
             self.query_one(f"#{field}", ChoiceField).offer(options)
 

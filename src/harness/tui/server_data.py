@@ -107,8 +107,8 @@ class ServerScreenData(SourceData):
         self._calls = ServerCalls(url, token)
 
     def start(self, setup: Setup, prompt: str) -> str:
-        given = {name: value for name, value in msgspec.to_builtins(setup).items() if value}
-        return self._calls.start(**given, prompt=prompt)
+        setup_fields = {name: value for name, value in msgspec.to_builtins(setup).items() if value}
+        return self._calls.start(**setup_fields, prompt=prompt)
 
     def tail(self, session: str, wake: Callable[[], object], cursor: int = 0) -> StreamTail:
         return StreamTail(self._calls, session, wake, cursor)
@@ -125,20 +125,22 @@ class ServerScreenData(SourceData):
         )
 
     def find(self, text: str) -> Sequence[str]:
-        found = self._calls.get(f"/api/sessions?limit={LISTED}&query={quote(text)}")
-        return [one["id"] for one in found["sessions"]]
+        answer = self._calls.get(f"/api/sessions?limit={LISTED}&query={quote(text)}")
+        return [session["id"] for session in answer["sessions"]]
 
     def fleets(self) -> RemoteFleets:
         return RemoteFleets(self._calls)
 
     def agents(self) -> Sequence[str]:
-        return [one["name"] for one in self._calls.get("/api/agents")["agents"] if one["usable"]]
+        return [agent["name"] for agent in self._calls.get("/api/agents")["agents"] if agent["usable"]]
 
     def sandbox(self) -> tuple[str, str]:
-        known = [one["sandbox"] for one in self._calls.get("/api/agents")["agents"] if one.get("sandbox")]
-        if not known:
+        sandboxes = [
+            agent["sandbox"] for agent in self._calls.get("/api/agents")["agents"] if agent.get("sandbox")
+        ]
+        if not sandboxes:
             return "", "this server does not say what it can do"
-        best = next((one for one in known if one["by"]), known[0])
+        best = next((agent for agent in sandboxes if agent["by"]), sandboxes[0])
         return best["by"], best["refusal"]
 
     def files(self, folder: str, beginning: str) -> Sequence[str]:

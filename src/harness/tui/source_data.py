@@ -49,14 +49,14 @@ class SourceData:
             self._failure = error.words
             wake()
             return
-        seen, now = 0, -1
+        version, now = 0, -1
         while not self._is_over:
-            if now != seen:
-                seen = now
+            if now != version:
+                version = now
                 self.take_rows()
                 wake()
                 time.sleep(_PAUSE_S)
-            now = source.wait(seen, _LOOKS_EVERY_S)
+            now = source.wait(version, _LOOKS_EVERY_S)
         source.close()
 
     def take_rows(self) -> None:

@@ -67,7 +67,7 @@ class TranscriptLines:
         """Open questions: they are shown in a box of their own until they are answered."""
         self._open = LineTag("")
         """Of the line that is not finished."""
-        self._started: set[str] = set()
+        self._started_calls: set[str] = set()
         """The sub-agents that have a first line."""
 
     def feed(self, events: Sequence[Event]) -> None:
@@ -111,17 +111,17 @@ class TranscriptLines:
         if text.startswith(_ERASE):
             self.tail, text = "", text[len(_ERASE) :]
         continued = bool(self.tail)  # then the first line was started by an earlier event
-        *done, self.tail = (self.tail + text).split("\n")
+        *lines_done, self.tail = (self.tail + text).split("\n")
         tag = self._tag(event)
         before = len(self.lines)
-        self.lines += done
-        self.tags += [tag._replace(spawns="", is_turn=False)] * len(done)
-        if continued and done:
+        self.lines += lines_done
+        self.tags += [tag._replace(spawns="", is_turn=False)] * len(lines_done)
+        if continued and lines_done:
             self.tags[before] = self._open
             before += 1
         first = next((at for at in range(before, len(self.lines)) if self.lines[at]), None)
         if first is not None:
-            self._started.add(tag.spawns)
+            self._started_calls.add(tag.spawns)
             self.tags[first] = tag
             if tag.is_turn:
                 self.turns.append(first)
@@ -135,5 +135,5 @@ class TranscriptLines:
             (isinstance(event, Message) and event.role == "user")
             or (isinstance(event, Signal) and event.category == "user")
         )
-        spawns = run_id if is_child and run_id not in self._started else ""
+        spawns = run_id if is_child and run_id not in self._started_calls else ""
         return LineTag(run_id, call_id, is_turn, spawns)

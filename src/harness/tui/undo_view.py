@@ -18,18 +18,20 @@ from harness.tui.screens import Pager
 class UndoingView(InboxView):
     """Contract: what is carried out is what was shown; if the files have changed since, nothing is done."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._shown_undo: tuple[str, str, str] | None = None
         """Key, session and digest of the undo that was shown last."""
 
     def do_undo(self, event: events.Key) -> None:
-        row, shown = self.row, self._shown_undo
+        row, undo_shown = self.row, self._shown_undo
         if row is None:
             return
         self._shown_undo = None
-        is_same = shown is not None and shown[:2] == (event.key, row.id)
-        self._undo(row, shown[2] if shown is not None and is_same else None, is_redo=event.key == "Z")
+        is_same = undo_shown is not None and undo_shown[:2] == (event.key, row.id)
+        self._undo(
+            row, undo_shown[2] if undo_shown is not None and is_same else None, is_redo=event.key == "Z"
+        )
 
     do_redo = do_undo
 
