@@ -62,4 +62,4 @@ def test_many_logs_take_no_more_memory_than_some(tmp_path: Path) -> None:
     for number in range(200):
         store.create(Metadata(session_id=f"log{number}", name="n")).close()
     assert store.metadata("log0").name == "n"
-    assert len(store._written) <= 64
+    assert len(store._written_marks) <= 64

@@ -260,11 +260,11 @@ class Driver:
 def question_relay(questions: Sequence[AskedQuestion], **more: Any) -> Relay:
     """A `Relay` for one question or several. With several, the answer is an object: id of the question → answer."""
     if len(questions) == 1:
-        [one] = questions
-        options = [option.label for option in one.options] or None
-        more = {"question": one.question, "options": options, **more}
+        [question] = questions
+        options = [option.label for option in question.options] or None
+        more = {"question": question.question, "options": options, **more}
     else:
-        more = {"question": "\n".join(one.question for one in questions), **more}
+        more = {"question": "\n".join(question.question for question in questions), **more}
     return Relay(id="", kind="question", payload=msgspec.to_builtins({"questions": list(questions)}), **more)
 
 
@@ -273,8 +273,12 @@ def answers_of(questions: Sequence[AskedQuestion], answer: Any) -> dict[str, lis
     if isinstance(answer, dict) and len(questions) == 1 and questions[0].id not in answer:
         answer = answer.get("answer", answer)
     answers: dict[str, list[str]] = {}
-    for one in questions:
-        choice = answer.get(one.id, answer.get(one.question)) if isinstance(answer, dict) else answer
+    for question in questions:
+        choice = (
+            answer.get(question.id, answer.get(question.question)) if isinstance(answer, dict) else answer
+        )
         values = choice if isinstance(choice, list) else [] if choice is None else [choice]
-        answers[one.id] = [value if isinstance(value, str) else _encode(value).decode() for value in values]
+        answers[question.id] = [
+            value if isinstance(value, str) else _encode(value).decode() for value in values
+        ]
     return answers

@@ -46,7 +46,7 @@ def _schema(params: Any) -> dict[str, Any]:
 def _fields(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     fields = schema.get("properties")
     return (
-        {name: one for name, one in fields.items() if isinstance(one, dict)}
+        {name: field for name, field in fields.items() if isinstance(field, dict)}
         if isinstance(fields, dict)
         else {}
     )
@@ -64,9 +64,11 @@ def _choices(field: dict[str, Any]) -> list[str]:
         return ["yes", "no"]
     options = field.get("enum")
     if isinstance(options, list):
-        return [str(one) for one in options]
+        return [str(option) for option in options]
     options = field.get("oneOf")
-    return [str(one["const"]) for one in options if "const" in one] if isinstance(options, list) else []
+    return (
+        [str(option["const"]) for option in options if "const" in option] if isinstance(options, list) else []
+    )
 
 
 def filled_in(schema: dict[str, Any], answer: Any) -> dict[str, Any] | None:
@@ -139,7 +141,7 @@ def _several(value: Any) -> list[str]:
         return [part.strip() for part in value.split(",")]
     if not isinstance(value, list):
         raise TypeError
-    return [_text(one) for one in value]
+    return [_text(item) for item in value]
 
 
 def _as_it_is(value: Any) -> Any:

@@ -57,7 +57,7 @@ def take(kind: type[Taken], arguments: dict[str, Any], tool: str) -> Taken:
 
 def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
     if isinstance(schema, list):
-        return [_inlined(one, definitions) for one in schema]
+        return [_inlined(part, definitions) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:

@@ -157,9 +157,9 @@ def tokens_of(turn: Turn) -> int:
     attachments: tuple[Attachment, ...] = getattr(turn, "attachments", ())
     files = sum(
         _TOKENS_OF_AN_IMAGE
-        if one.media_type.startswith("image/")
-        else len(one.data) // (2 * _BYTES_PER_TOKEN)
-        for one in attachments
+        if attachment.media_type.startswith("image/")
+        else len(attachment.data) // (2 * _BYTES_PER_TOKEN)
+        for attachment in attachments
     )
     return size // _BYTES_PER_TOKEN + files + 4
 

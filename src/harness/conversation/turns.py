@@ -53,8 +53,13 @@ def user_message(turn: UserTurn, id: str = "") -> Message:
 def file_parts(attachments: Sequence[Attachment]) -> list[Any] | None:
     """Attachments as a log has them; None when there are none."""
     parts = [
-        {"type": "file", "media_type": one.media_type, "data": one.data, "name": one.name}
-        for one in attachments
+        {
+            "type": "file",
+            "media_type": attachment.media_type,
+            "data": attachment.data,
+            "name": attachment.name,
+        }
+        for attachment in attachments
     ]
     return parts or None
 

@@ -102,4 +102,4 @@ _LOOKS = (Read, Search, List, Skill, Tasks)
 
 def only_looks(operations: Sequence[Operation]) -> bool:
     """Whether a call that means this changes no file. One that says nothing may change any."""
-    return bool(operations) and all(isinstance(one, _LOOKS) for one in operations)
+    return bool(operations) and all(isinstance(operation, _LOOKS) for operation in operations)

@@ -78,7 +78,10 @@ class FollowUpsChanged(Steering, frozen=True, kw_only=True):
 
     def queue(self, before: Sequence[Any]) -> list[Any]:
         """What waits now, when this is what waited before."""
-        return [before[one] if type(one) is int and 0 <= one < len(before) else one for one in self.pending]
+        return [
+            before[entry] if type(entry) is int and 0 <= entry < len(before) else entry
+            for entry in self.pending
+        ]
 
 
 class SteeringQueued(Steering, frozen=True, kw_only=True):

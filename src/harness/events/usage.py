@@ -64,17 +64,17 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         )
 
 
-def _combine(left: Usage, right: Usage, sign: int) -> Usage:
-    cost = _sum(left.cost_usd, right.cost_usd, sign)
+def _combine(first: Usage, right: Usage, sign: int) -> Usage:
+    cost = _sum(first.cost_usd, right.cost_usd, sign)
     return Usage(
-        input=_sum(left.input, right.input, sign),
-        output=_sum(left.output, right.output, sign),
-        cache_read=_sum(left.cache_read, right.cache_read, sign),
-        cache_write=_sum(left.cache_write, right.cache_write, sign),
-        reasoning=_sum(left.reasoning, right.reasoning, sign),
-        cache_write_1h=_sum(left.cache_write_1h, right.cache_write_1h, sign),
+        input=_sum(first.input, right.input, sign),
+        output=_sum(first.output, right.output, sign),
+        cache_read=_sum(first.cache_read, right.cache_read, sign),
+        cache_write=_sum(first.cache_write, right.cache_write, sign),
+        reasoning=_sum(first.reasoning, right.reasoning, sign),
+        cache_write_1h=_sum(first.cache_write_1h, right.cache_write_1h, sign),
         cost_usd=None if cost is None else round(cost, 10),
-        cost_source=left.cost_source or right.cost_source if cost is not None else "",
+        cost_source=first.cost_source or right.cost_source if cost is not None else "",
     )
 
 

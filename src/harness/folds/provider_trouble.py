@@ -78,7 +78,7 @@ def trouble_of(events: Iterable[Event], result: Result, now: datetime) -> Provid
     kinds |= {_kind(event.code, event.message) for event in warnings}
     if not result.success and not errors:
         kinds.add(_kind("process_error", result.text))
-    kind: Trouble = next((one for one in _WORDS if one in kinds), "")
+    kind: Trouble = next((word for word in _WORDS if word in kinds), "")
     until = _until(errors, now) if kind in {"window", "throttle"} else None
     return ProviderTrouble(kind, None if until is None else int(until.timestamp() * 1000))
 
@@ -111,4 +111,6 @@ def _kind(code: str, message: str) -> Trouble:
 
 
 def _until(errors: Sequence[Error], now: datetime) -> datetime | None:
-    return next((at for one in reversed(errors) if (at := end_of_limit(one.message, now)) is not None), None)
+    return next(
+        (at for error in reversed(errors) if (at := end_of_limit(error.message, now)) is not None), None
+    )

@@ -141,7 +141,7 @@ def _missing(text: str, visible: str) -> str:
 
 def calls_of(relay: Relay) -> list[Relay]:
     """Every call that a question stands for, as a question about that call alone; the first one is its own."""
-    return [relay, *(_further_call(relay, one) for one in (relay.calls or [])[1:])]
+    return [relay, *(_further_call(relay, call) for call in (relay.calls or [])[1:])]
 
 
 def whole_text(relay: Relay) -> str:
@@ -168,7 +168,7 @@ def _further_call(relay: Relay, call: RelayCall) -> Relay:
 
 def calls_data(relay: Relay) -> list[dict[str, Any]]:
     """The calls that a question stands for besides the first."""
-    return [_call_data(one) for one in calls_of(relay)[1:]]
+    return [_call_data(call) for call in calls_of(relay)[1:]]
 
 
 def every_call(relay: Relay) -> list[dict[str, Any]] | None:

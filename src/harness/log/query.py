@@ -28,8 +28,8 @@ def select(all_metadata: Iterable[Metadata], query: Query, is_live: Callable[[st
     matches: Iterator[Metadata] = (metadata for metadata in all_metadata if is_asked_for(metadata, query))
     if query.live_first:
         all_of_them = list(matches)
-        live = {one.session_id for one in all_of_them if is_live(one.session_id)}
-        matches = iter(sorted(all_of_them, key=lambda one: one.session_id not in live))
+        live = {session.session_id for session in all_of_them if is_live(session.session_id)}
+        matches = iter(sorted(all_of_them, key=lambda session: session.session_id not in live))
     return list(_cut(matches, query.offset, query.limit))
 
 

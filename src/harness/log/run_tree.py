@@ -303,14 +303,14 @@ class RunTree:
         below: list[RunNode] = []
         if not run.depth:
             unfinished = self.unfinished
-            others = {one.id for one in unfinished if not one.depth and one is not run}
-            below = [one for one in unfinished if one.depth and one.top not in others]
-            below.sort(key=lambda one: -one.depth)
-        for one in below:
-            one.status, one.outcome = "ended", "interrupted"
+            others = {node.id for node in unfinished if not node.depth and node is not run}
+            below = [node for node in unfinished if node.depth and node.top not in others]
+            below.sort(key=lambda node: -node.depth)
+        for node in below:
+            node.status, node.outcome = "ended", "interrupted"
         run.status, run.outcome = "ended", outcome
         self.ended = [*self.ended, *below, run]
-        ended_ids = {one.id for one in (*below, run)}
+        ended_ids = {node.id for node in (*below, run)}
         self._void([relay for relay in self._state.relays.values() if relay.run_id in ended_ids])
 
     def _void(self, relays: Sequence[Relay]) -> None:

@@ -103,8 +103,10 @@ class Metadata(msgspec.Struct, kw_only=True, omit_defaults=True):
         own = [(self.agent_name, self.agent_session_id)] if self.agent_session_id else []
         # The name of an agent that is known by its command has colons of its own: `acp:my-agent --acp`.
         more = (
-            one.rpartition(":") if one.startswith("acp:") else one.partition(":")
-            for one in self.agent_sessions
+            agent_session.rpartition(":")
+            if agent_session.startswith("acp:")
+            else agent_session.partition(":")
+            for agent_session in self.agent_sessions
         )
         return [*own, *((agent, session_id) for agent, _, session_id in more)]
 

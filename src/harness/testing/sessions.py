@@ -129,8 +129,8 @@ class ScriptedModel:
     def __init__(self, *responses: Response | RecordedModel) -> None:
         """Responses in order, or a recording alone. Raises UsageError for both."""
         self.asked: list[Ask] = []
-        texts = [one for one in responses if not isinstance(one, RecordedModel)]
-        recordings = [one for one in responses if isinstance(one, RecordedModel)]
+        texts = [response for response in responses if not isinstance(response, RecordedModel)]
+        recordings = [response for response in responses if isinstance(response, RecordedModel)]
         if recordings and len(responses) > 1:
             raise UsageError("a recording stands alone", hint="give either responses or recorded(…)")
         self._model: Model = recordings[0] if recordings else Scripted(texts, name="scripted/test")

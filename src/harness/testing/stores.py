@@ -162,10 +162,10 @@ def followers_from_any_cursor_miss_and_repeat_nothing(store: Store) -> None:
     log_id = new_run_id(1)
     hub = Hub(store, log_id, store.create(Metadata(session_id=log_id)))
     total = 3000
-    seen: dict[int, list[int]] = {}
+    seqs: dict[int, list[int]] = {}
 
     def follow(cursor: int) -> None:
-        seen[cursor] = [event.seq for batch in hub.batches(cursor) for event in batch]
+        seqs[cursor] = [event.seq for batch in hub.batches(cursor) for event in batch]
 
     threads = [threading.Thread(target=follow, args=(cursor,)) for cursor in (0, 1, 500, 2999)]
     for thread in threads:
@@ -176,7 +176,7 @@ def followers_from_any_cursor_miss_and_repeat_nothing(store: Store) -> None:
     hub.close()
     for thread in threads:
         thread.join(20)
-    assert seen == {cursor: list(range(cursor, total)) for cursor in (0, 1, 500, 2999)}
+    assert seqs == {cursor: list(range(cursor, total)) for cursor in (0, 1, 500, 2999)}
 
 
 def any_id_of_letters_digits_and_dashes_names_a_log(store: Store) -> None:
@@ -204,8 +204,8 @@ def all_metadata_survives(store: Store) -> None:
     again = store.metadata("t")
     again.writer = None
     assert again == metadata
-    (listed,) = store.list()
-    assert listed.settings == metadata.settings
+    (only_metadata,) = store.list()
+    assert only_metadata.settings == metadata.settings
 
 
 def times_that_nobody_gave_are_set(store: Store) -> None:
@@ -255,12 +255,12 @@ def forks_of_forks_are_read_through(store: Store) -> None:
     assert texts(store, "d") == ["a 0", "a 1", "d 2", "d 3"]
     assert texts(store, "e", 5) == ["b 5", "c 6", "c 7"]
     reader = store.reader("c")
-    seen: list[int] = []
+    seqs: list[int] = []
     while batch := reader.read(3):
         assert len(batch) <= 3
-        seen += [event.seq for event in batch]
+        seqs += [event.seq for event in batch]
     reader.close()
-    assert seen == list(range(8))
+    assert seqs == list(range(8))
 
 
 def a_log_that_is_being_written_can_be_forked(store: Store) -> None:
@@ -324,10 +324,10 @@ def a_hub_goes_on_in_a_fork(store: Store) -> None:
     hub = Hub(store, "b", store.create(Metadata(session_id="b", fork=Fork("a", 2))))
     hub.source("run").append([TextDelta(text="mine")])
     follower = hub.follower(0)
-    seen: list[int] = []
+    seqs: list[int] = []
     while batch := follower.poll():
-        seen += [event.seq for event in batch]
-    assert seen == [0, 1, 2]
+        seqs += [event.seq for event in batch]
+    assert seqs == [0, 1, 2]
     hub.close()
     expect(UnknownSession, lambda: store.reader("unknown"))
     expect(LogLocked, lambda: _twice(store, "a"))

@@ -109,7 +109,9 @@ def all_limits(settings: Settings, cwd: str) -> list[BudgetLimit]:
     """The same, and those of every other folder that has its own."""
     limits = limits_in(settings, cwd)
     return limits + [
-        limit for limit in _folders(settings) if _key(limit) not in {_key(one) for one in limits}
+        limit
+        for limit in _folders(settings)
+        if _key(limit) not in {_key(limit_kept) for limit_kept in limits}
     ]
 
 

@@ -189,7 +189,9 @@ class Account(msgspec.Struct, kw_only=True):
     def _current(self, tree: RunTree) -> AccountedRun | None:
         """The invocation of the run that the event belongs to; the last one where that is not known."""
         top = tree.run.top
-        invocations = (one for one in reversed(self.invocations) if not top or one.run_id == top)
+        invocations = (
+            invocation for invocation in reversed(self.invocations) if not top or invocation.run_id == top
+        )
         return next(invocations, self.invocations[-1] if self.invocations else None)
 
 
@@ -197,7 +199,7 @@ class Ledger:
     """Give it log after log with `add`, in any order; then ask for the `charges`."""
 
     def __init__(self, accounts: Iterable[Account] = ()) -> None:
-        self._invocations = [one for account in accounts for one in account.invocations]
+        self._invocations = [invocation for account in accounts for invocation in account.invocations]
         self.unsettled: list[str] = []
         """Logs with a run that states the total of a session whose earlier runs are not known."""
 
@@ -232,13 +234,15 @@ class Ledger:
     def outcomes(self, since_ms: int = -1) -> Counter[tuple[str, str, str]]:
         """How many runs have started since then, by agent, project and outcome; sub-agents are parts of their run."""
         return Counter(
-            (one.agent, one.cwd, one.outcome) for one in self._invocations if one.started_ms >= since_ms
+            (invocation.agent, invocation.cwd, invocation.outcome)
+            for invocation in self._invocations
+            if invocation.started_ms >= since_ms
         )
 
     def silent(self, since_ms: int = -1) -> int:
         """How many logs since then report no usage."""
-        logs = {one.log_id for one in self._invocations if one.started_ms >= since_ms}
-        return len(logs - {one.log_id for one in self._invocations if one.deltas})
+        logs = {invocation.log_id for invocation in self._invocations if invocation.started_ms >= since_ms}
+        return len(logs - {invocation.log_id for invocation in self._invocations if invocation.deltas})
 
     def _settled(
         self,

@@ -117,7 +117,7 @@ class StoredAccounts:
             all_metadata += page
             if not page or limit is None:
                 break
-        return [one for one in all_metadata if one.updated_ms >= since_ms and one.agent_name != REPLAYS]
+        return [log for log in all_metadata if log.updated_ms >= since_ms and log.agent_name != REPLAYS]
 
     def _read(self, metadata: Metadata, snapshot: bytes | None, new: list[tuple[str, int, bytes]]) -> None:
         log_id = metadata.session_id
@@ -178,7 +178,7 @@ def _day_of_quarter(number: int) -> str:
 
 
 def _has_total(account: Account) -> bool:
-    return any(one.states_session for one in account.invocations)
+    return any(invocation.states_session for invocation in account.invocations)
 
 
 def _decoded(snapshot: bytes | None) -> Account | None:

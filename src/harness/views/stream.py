@@ -146,8 +146,8 @@ class StreamView:
                     tree.feed(event)
                 lines.append(TextDeltaLine(at_ms, event.text))
                 continue
-            one = self._refused.seen(event)
-            line = self._line(one, at_ms, tree.feed(one))
+            refusal = self._refused.seen(event)
+            line = self._line(refusal, at_ms, tree.feed(refusal))
             if line is not None:
                 lines.append(line)
         return encode_blocks(lines)

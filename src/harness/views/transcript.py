@@ -238,9 +238,9 @@ class Transcript:
     def _on_parked(self, event: Parked) -> None:
         window = event.window.name.replace("_", " ")
         what = f"the window {window} is full" if window else "a limit of the provider is reached"
-        left = age(event.resumes_at_ms - event.timestamp_ms)
+        time_left = age(event.resumes_at_ms - event.timestamp_ms)
         self._line(
-            event, ("dim", f"◔ {what}: continues by itself in {left} ({event.number} of {event.most})")
+            event, ("dim", f"◔ {what}: continues by itself in {time_left} ({event.number} of {event.most})")
         )
 
     def _on_relay(self, event: Relay) -> None:

@@ -185,13 +185,13 @@ def merged(base: str, mine: str, theirs: str) -> str | None:
     return "".join([*out, *old[at:]])
 
 
-def _touch(one: Region, other: Region) -> bool:
+def _touch(first: Region, other: Region) -> bool:
     """Whether two regions of the same text overlap, or one inserts at an edge of the other."""
-    start, end = max(one.old_start, other.old_start), min(one.old_end, other.old_end)
-    inserts = one.old_start == one.old_end or other.old_start == other.old_end
+    start, end = max(first.old_start, other.old_start), min(first.old_end, other.old_end)
+    inserts = first.old_start == first.old_end or other.old_start == other.old_end
     return start < end or (inserts and start == end)
 
 
-def _is_same(one: Region, one_lines: Sequence[str], other: Region, right: Sequence[str]) -> bool:
-    is_there = (one.old_start, one.old_end) == (other.old_start, other.old_end)
-    return is_there and one_lines[one.new_start : one.new_end] == right[other.new_start : other.new_end]
+def _is_same(first: Region, one_lines: Sequence[str], other: Region, right: Sequence[str]) -> bool:
+    is_there = (first.old_start, first.old_end) == (other.old_start, other.old_end)
+    return is_there and one_lines[first.new_start : first.new_end] == right[other.new_start : other.new_end]

@@ -49,7 +49,9 @@ def arguments_hash(relay: Relay) -> str:
     identity = [relay.run_id, relay.call_id, relay.tool_name, storable(relay.input)]
     if relay.kind != "permission":
         identity += [relay.kind, relay.question, storable(relay.payload)]
-    identity += [[one.tool_name, storable(one.input)] for one in calls_of(relay)[1:]]
+    identity += [
+        [further_call.tool_name, storable(further_call.input)] for further_call in calls_of(relay)[1:]
+    ]
     canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -145,7 +147,7 @@ def _call(
     return AskCall(
         tool_name=relay.tool_name,
         category=relay.category,
-        operations=tuple(msgspec.to_builtins(one) for one in operations),
+        operations=tuple(msgspec.to_builtins(operation) for operation in operations),
         title=title,
         subject=subject,
         cwd=_directory(operations, cwd),
@@ -165,7 +167,9 @@ def _call(
 def derived_operations(relay: Relay) -> list[Operation]:
     """What a call means of which only the arguments are known: the preview says it, or the usual names do."""
     if files := preview_data(relay):
-        return [Write(path=str(one.get("path", "")), change=str(one.get("change", ""))) for one in files]
+        return [
+            Write(path=str(change.get("path", "")), change=str(change.get("change", ""))) for change in files
+        ]
     arguments = relay.input
     if not isinstance(arguments, dict):
         return []
@@ -211,7 +215,7 @@ def _words(relay: Relay, operations: Sequence[Operation], cwd: str) -> tuple[str
         title = f"{_verb_of_change(relay, operations[0])} {subject}"
     if len(operations) > 1:
         title = f"{title} and {len(operations) - 1} more"
-        subject = "\n".join(_operation_words(one, cwd)[1] for one in operations)
+        subject = "\n".join(_operation_words(operation, cwd)[1] for operation in operations)
     return _titled(title), subject
 
 
@@ -274,7 +278,7 @@ def _no_always(relay: Relay, operations: Sequence[Operation], *, has_marks: bool
         return _MARKED
     if any(map(_is_deleting, operations)):
         return _DELETES
-    is_offered = relay.choices is None or any(one.kind == "allow-always" for one in relay.choices)
+    is_offered = relay.choices is None or any(choice.kind == "allow-always" for choice in relay.choices)
     return "" if is_offered else _ONE_CALL
 
 
@@ -294,7 +298,7 @@ def _alike(relay: Relay, operations: Sequence[Operation], project: str) -> str:
     always = [choice for choice in relay.choices or () if choice.kind == "allow-always"]
     if not always or any(map(_is_deleting, operations)):
         return ""
-    kinds = sorted({type(one).__name__.lower() for one in operations})
+    kinds = sorted({type(operation).__name__.lower() for operation in operations})
     rule = msgspec.to_builtins(always[-1].grants)
     text = json.dumps([kinds, rule, project], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]

@@ -508,7 +508,7 @@ class InboxFold:
         if isinstance(arguments, dict) and any(arguments.get(name) is True for name in _BACKGROUND_FLAGS):
             self._run_facts(run).jobs += event.success is not False
         operations = event.operations or (start.operations if start is not None else None) or ()
-        commands = [one.command for one in operations if isinstance(one, CommandOperation)]
+        commands = [operation.command for operation in operations if isinstance(operation, CommandOperation)]
         if commands and not self._facts.has_commands and (event.output is not None or event.success):
             self._facts.has_commands = any(map(may_change_files, commands))
 

@@ -83,9 +83,9 @@ def _lines(edit: Edit, text_of: TextReader) -> list[str]:
         if edit.change == "delete":
             return hunks(lines_of(before), [])
     lines: list[str] = []
-    for one in edit.passages:
-        place = _SOMEWHERE if one.line is None else f"@@ -{one.line} +{one.line} @@"
-        lines += [place, *_differences(lines_of(one.old), lines_of(one.new))]
+    for passage in edit.passages:
+        place = _SOMEWHERE if passage.line is None else f"@@ -{passage.line} +{passage.line} @@"
+        lines += [place, *_differences(lines_of(passage.old), lines_of(passage.new))]
     return lines or _differences(lines_of(edit.before or ""), lines_of(edit.content or ""))
 
 

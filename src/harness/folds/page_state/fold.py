@@ -144,8 +144,8 @@ class Conversation:
             return False
         place = ("messages", self._queued.pop(follow_up_id))
         steering = self._tree.at(("steering",))
-        if any(one["id"] == follow_up_id for one in steering):
-            self._tree.set(("steering",), [one for one in steering if one["id"] != follow_up_id])
+        if any(message["id"] == follow_up_id for message in steering):
+            self._tree.set(("steering",), [message for message in steering if message["id"] != follow_up_id])
         self._messages.close(shown_run, "complete")
         self._tree.change((*place, "runId"), event.run_id)
         self._tree.set((*place, "status"), "complete")
@@ -181,21 +181,21 @@ class Conversation:
         queue = event.queue(self._tree.at(("followUps",)))
         waiting = [shapes.follow_up(pending, number) for number, pending in enumerate(queue)]
         self._tree.set(("followUps",), waiting)
-        still = {one["id"] for one in (*waiting, *self._tree.at(("steering",)))}
+        still = {message["id"] for message in (*waiting, *self._tree.at(("steering",)))}
         for follow_up_id in [key for key in self._queued if key not in still]:
             if not event.taken_by:
                 self._tree.set(("messages", self._queued.pop(follow_up_id), "status"), "error")
-        for one in waiting:
-            if one["id"] not in self._queued:
-                queued = _waiting(one["id"], one["text"], event)
-                self._queued[one["id"]] = self._tree.push(("messages",), queued)[-1]
+        for message in waiting:
+            if message["id"] not in self._queued:
+                queued = _waiting(message["id"], message["text"], event)
+                self._queued[message["id"]] = self._tree.push(("messages",), queued)[-1]
 
     def _steering(self, shown_run: ShownRun, event: SteeringQueued) -> None:
         """Insert it before the messages that wait for another run."""
         if shown_run.parent_call or event.id in self._queued:
             return
         self._tree.push(("steering",), {"id": event.id, "text": event.text})
-        follow_ups = {one["id"] for one in self._tree.at(("followUps",))}
+        follow_ups = {message["id"] for message in self._tree.at(("followUps",))}
         later = [key for key in self._queued if key in follow_ups]
         place = self._messages.add_before(_waiting(event.id, event.text, event), later)
         self._queued[event.id] = place[-1]
@@ -374,7 +374,7 @@ class StateFold:
 
     def _note_runs(self, event: Event, run: RunNode) -> None:
         """Handle runs that ended without a `Result`, and a run that begins without a start."""
-        self._end_all(one for one in self._runs.ended if one is not run)
+        self._end_all(ended_run for ended_run in self._runs.ended if ended_run is not run)
         shown_run = self._shown_run(event.run_id)
         if shown_run.is_hidden:
             self._relays.close()
@@ -500,14 +500,14 @@ class StateFold:
         """Add it to the run and to the top run above it; if the run is unknown, only to the latest top run."""
         top = self._shown_run(top_of(self._runs, event))
         is_known = self._runs.get(event.run_id) is not None
-        for one in (shown_run, top) if is_known and top is not shown_run else (top,):
-            before, one.reported = one.used, one.reported.plus(event.usage)
-            one.used = settled(
-                one.reported, one.stated, one.stated_usd
+        for counted_run in (shown_run, top) if is_known and top is not shown_run else (top,):
+            before, counted_run.reported = counted_run.used, counted_run.reported.plus(event.usage)
+            counted_run.used = settled(
+                counted_run.reported, counted_run.stated, counted_run.stated_usd
             )  # a late report may be a part of the total
-            if one is top and (one.is_ended or one.position < 0):
-                self._index.before = self._index.before.minus(before).plus(one.used)
-            self._show_usage(one)
+            if counted_run is top and (counted_run.is_ended or counted_run.position < 0):
+                self._index.before = self._index.before.minus(before).plus(counted_run.used)
+            self._show_usage(counted_run)
 
     def _show_usage(self, shown_run: ShownRun) -> None:
         if shown_run.position >= 0:

@@ -121,8 +121,13 @@ def usage(tokens: Usage) -> Data:
     }
 
 
-def task(one: Task) -> Data:
-    return {"id": one.id, "text": one.text, "status": one.status, "activeForm": one.active_form}
+def task(task_listed: Task) -> Data:
+    return {
+        "id": task_listed.id,
+        "text": task_listed.text,
+        "status": task_listed.status,
+        "activeForm": task_listed.active_form,
+    }
 
 
 def notice(level: str, text: str, code: str = "") -> Data:

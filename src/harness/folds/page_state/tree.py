@@ -101,8 +101,8 @@ class Tree:
         moved = self.at(path)[index:]
         place = (*path, str(index))
         self.set(place, value)
-        for number, one in enumerate(moved, index + 1):
-            self.set((*path, str(number)), one)
+        for number, item in enumerate(moved, index + 1):
+            self.set((*path, str(number)), item)
         return place
 
     def take_operations(self) -> list[Operation]:

@@ -190,7 +190,7 @@ def _notification_summary(
         pending=_count(attributes.get("pending")) or 0,
         by_source=_first(dict, attributes.get("bySource")) or {},
         by_priority=_first(dict, attributes.get("byPriority")) or {},
-        notification_ids=[str(one) for one in ids] if isinstance(ids, list) else [],
+        notification_ids=[str(id) for id in ids] if isinstance(ids, list) else [],
     )
 
 

@@ -239,7 +239,9 @@ def _message(
 def _message_start(state: DisplayState, event: wire.MessageStartEvent) -> None:
     _message(state, event)
     if state.queued_steering and event.message.role == "user":
-        state.queued_steering = [one for one in state.queued_steering if one.id != event.message.id]
+        state.queued_steering = [
+            message for message in state.queued_steering if message.id != event.message.id
+        ]
 
 
 def _tool_input_start(state: DisplayState, event: wire.ToolInputStartEvent) -> None:

@@ -87,7 +87,9 @@ def _result(child: ChildRun, event: Result) -> Sequence[HarnessEvent]:
     if duration_ms is None:
         duration_ms = max(0, event.timestamp_ms - child.started_ms)
     open_calls = [
-        one for call_id in list(child.calls) for one in child.end_call(call_id, None, is_error=True)
+        event_out
+        for call_id in list(child.calls)
+        for event_out in child.end_call(call_id, None, is_error=True)
     ]
     if event.outcome == "interrupted":
         return [*open_calls, *child.stop(event.text, duration_ms)]
@@ -206,7 +208,7 @@ class Lifecycle:
         state = self.state
         open_relays = [relay for relay in self.tree.relays if relay.run_id == run.run_id]
         events = [
-            *(one for relay in open_relays for one in _cancelled(relay, _ABORTED)),
+            *(event_out for relay in open_relays for event_out in _cancelled(relay, _ABORTED)),
             *tool_calls.abandoned(run),
         ]
         if len(state.runs) == 1:

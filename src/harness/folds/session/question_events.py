@@ -115,8 +115,8 @@ class ToolSuspendedEvent(_Question, frozen=True, kw_only=True):
         """What may be chosen, in order; empty where the answer is free."""
         options = self.suspend_payload.get("options") if isinstance(self.suspend_payload, Mapping) else None
         labels = [
-            one.get("label") if isinstance(one, Mapping) else one
-            for one in (options if isinstance(options, list) else ())
+            option.get("label") if isinstance(option, Mapping) else option
+            for option in (options if isinstance(options, list) else ())
         ]
         return [str(label) for label in labels if label is not None]
 

@@ -43,11 +43,11 @@ class OpenCall(msgspec.Struct):
 
     @classmethod
     def of(cls, start: ToolStart) -> OpenCall:
-        spawn = next((one for one in start.operations if isinstance(one, Spawn)), None)
+        spawn = next((operation for operation in start.operations if isinstance(operation, Spawn)), None)
         return cls(
             start.tool_name,
-            any(isinstance(one, Command) for one in start.operations),
-            [one.path for one in start.operations if isinstance(one, Write)],
+            any(isinstance(operation, Command) for operation in start.operations),
+            [operation.path for operation in start.operations if isinstance(operation, Write)],
             "" if spawn is None else spawn.name,
             "" if spawn is None else spawn.task,
         )
@@ -58,7 +58,11 @@ class OpenCall(msgspec.Struct):
             return []
         if end.operations is None:
             return self.paths
-        return [one.path for one in end.operations if isinstance(one, Write) and one.success is not False]
+        return [
+            operation.path
+            for operation in end.operations
+            if isinstance(operation, Write) and operation.success is not False
+        ]
 
 
 class TextStream(msgspec.Struct):

@@ -276,7 +276,7 @@ class AcpFold:
         row = self._rows.pop(key)
         self._progress.pop(row, None)
         output = [_text(event.output)] if event.output else []
-        content = [{"type": "content", "content": one} for one in [*output, *_images(event.parts)]]
+        content = [{"type": "content", "content": part} for part in [*output, *_images(event.parts)]]
         raw = {"output": event.output, "exit_code": event.exit_code, "result": event.result}
         update = {
             "sessionUpdate": "tool_call_update",

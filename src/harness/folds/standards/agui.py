@@ -265,7 +265,7 @@ class AgUiFold:
             return []
         out = self._close(event, run_id)
         for below in [
-            one for one, about in self._agents.items() if about.get("parentSubagentRunId") == run_id
+            agent for agent, about in self._agents.items() if about.get("parentSubagentRunId") == run_id
         ]:
             out += self._end_agent(event, below, None)
         del self._agents[run_id]
@@ -287,7 +287,7 @@ class AgUiFold:
             paused: Wire = {"type": "suspended", **asks}
             out.append(self._wire("SUBAGENT_FINISHED", event, subagentRunId=run_id, outcome=paused))
         call = self._calls.get((run.id, event.call_id))
-        one = {
+        interrupt = {
             "id": event.id,
             "reason": _REASONS.get(event.kind, "input_required"),
             "message": event.question or f"May it use {event.tool_name or 'this tool'}?",
@@ -298,7 +298,7 @@ class AgUiFold:
             else _schema(event),
             "metadata": {"harness": _about_question(event)},
         }
-        outcome = {"type": "interrupt", "interrupts": [one]}
+        outcome = {"type": "interrupt", "interrupts": [interrupt]}
         last = {"threadId": self._thread, "runId": self._run_id, "outcome": outcome}
         out.append(self._wire("RUN_FINISHED", event, **last, **self._spent()))
         self._is_live = False
@@ -486,10 +486,10 @@ class AgUiFold:
     def _close(self, event: Event, run_id: str | None = None) -> list[Wire]:
         """The same with calls whose arguments are being written, and steps."""
         out = self._quiet(event, run_id)
-        for name in [one for one, run in self._unfinished_calls.items() if run_id in (None, run)]:
+        for name in [call for call, run in self._unfinished_calls.items() if run_id in (None, run)]:
             about = {"toolCallId": name, **self._sub(self._unfinished_calls.pop(name))}
             out.append(self._wire("TOOL_CALL_END", event, **about))
-        for step in [one for one, run in self._steps.items() if run_id in (None, run)]:
+        for step in [call for call, run in self._steps.items() if run_id in (None, run)]:
             about = {"stepName": step, **self._sub(self._steps.pop(step))}
             out.append(self._wire("STEP_FINISHED", event, **about))
         return out

@@ -106,7 +106,7 @@ class ChatFold:
         elif isinstance(event, UsageDelta):
             self._tokens.add(event)
         if tree.withdrawn is not None:
-            self._pieces = [one for one in self._pieces if one[0] != tree.withdrawn]
+            self._pieces = [piece for piece in self._pieces if piece[0] != tree.withdrawn]
         elif run.id == self._top:
             out += self._told(event)
         if any(run.id == self._top for run in tree.ended):
@@ -334,12 +334,12 @@ class ResponseFold:
         if item.run.status == "ended" and not item.ends:
             return  # words after the end
         later, self._later = self._later, []
-        answered = {one.event.id for one in later if isinstance(one.event, RelayReply)}
+        answered = {entry.event.id for entry in later if isinstance(entry.event, RelayReply)}
         self._begin(item.event, out)
-        for number, one in enumerate(later):
-            if isinstance(one.event, Relay) and (one.event.id in answered or item.ends):
+        for number, entry in enumerate(later):
+            if isinstance(entry.event, Relay) and (entry.event.id in answered or item.ends):
                 continue
-            self._take(one, out)
+            self._take(entry, out)
             if not self.is_live:
                 self._later = later[number + 1 :]
                 return
@@ -410,7 +410,7 @@ class ResponseFold:
             self._add(item, out)
             out.append(self._event("response.output_item.done", output_index=len(self._items) - 1, item=item))
         else:
-            choices = "".join(f"\n- {one}" for one in relay.options or ())
+            choices = "".join(f"\n- {option}" for option in relay.options or ())
             self._write(
                 "message", relay.id, f"{relay.question or 'The agent waits for an answer.'}{choices}", out
             )

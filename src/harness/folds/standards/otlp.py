@@ -60,7 +60,7 @@ def _value_as_json(value: Any) -> dict[str, Any]:
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, list):
-        return {"arrayValue": {"values": [_value_as_json(one) for one in value]}}
+        return {"arrayValue": {"values": [_value_as_json(item) for item in value]}}
     if not is_number(value):
         return {"stringValue": str(value)}
     return {"intValue": str(value)} if isinstance(value, int) else {"doubleValue": value}
@@ -107,7 +107,7 @@ def _value(value: Any) -> bytes:
     if isinstance(value, bool):
         return number(2, value)
     if isinstance(value, list):
-        return field(5, b"".join(field(1, _value(one)) for one in value))
+        return field(5, b"".join(field(1, _value(item)) for item in value))
     if not is_number(value):
         return field(1, _utf8(str(value)))
     return number(3, value) if isinstance(value, int) else double(4, value)

@@ -350,7 +350,7 @@ class SpanFold:
         if key in self._calls:
             return
         name = event.tool_name or "unknown"
-        kinds = dict.fromkeys(type(one).__name__.lower() for one in event.operations)
+        kinds = dict.fromkeys(type(operation).__name__.lower() for operation in event.operations)
         span = self._calls[key] = self._span(
             *(event, run.span.trace, _digest(8, "call", event.run_id, event.call_id, str(event.seq))),
             *(run.span.id, f"execute_tool {name}"),

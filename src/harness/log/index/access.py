@@ -53,7 +53,7 @@ class IndexAccess:
         self._is_watched = True
         """Whether the folder can be watched, as far as is known."""
         self._watched_by = 0
-        self._asked = 0
+        self._asked_count = 0
         self._touched: set[str] | None = None
         """Logs that were touched since the index was up to date; None: any may have been."""
         self._version = 0
@@ -124,8 +124,8 @@ class IndexAccess:
         """What is new in these logs, or in all: where the folder is watched, in those that were touched."""
         if log_ids is not None:
             return index.refresh(log_ids)
-        self._asked += 1
-        if self._asked > 1:  # a single request does not need the watch
+        self._asked_count += 1
+        if self._asked_count > 1:  # a single request does not need the watch
             self._begin_to_watch()
         self._notice()
         touched = self._touched

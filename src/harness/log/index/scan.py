@@ -162,8 +162,8 @@ def _relevant_events(lines: bytes, operations: dict[str, None]) -> Iterator[Even
     for line in lines.split(b"\n"):
         if line.startswith(_CALL):
             with suppress(*codec.UNREADABLE):
-                for one in _decode_call(line).operations:
-                    operations[one.command or one.path] = None
+                for operation in _decode_call(line).operations:
+                    operations[operation.command or operation.path] = None
         elif line[_TYPE_AT : _TYPE_AT + _TYPE_BYTES] in _BEGINNINGS:
             try:
                 event = codec.decode(line)

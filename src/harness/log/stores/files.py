@@ -130,7 +130,7 @@ class FileStore(Store):
         self._watch: FileWatch | None = None
         self._parents: dict[str, tuple[FileMark, str | None]] = {}
         """Name of a sidecar → how the file was marked when it was read, and what its log is a fork of."""
-        self._written: dict[str, tuple[FileMark, bytes]] = {}
+        self._written_marks: dict[str, tuple[FileMark, bytes]] = {}
         """Path of a sidecar → what this process wrote last, and the mark of that file."""
 
     def path(self, log_id: str, suffix: str = LOG) -> str:
@@ -389,7 +389,7 @@ class FileStore(Store):
     def _stretches(self, log_id: str) -> builtins.list[Stretch]:
         from harness.log.forks import stretches
 
-        return stretches(log_id, lambda one: self._sidecar(one, SIDECAR, may_be_hidden=one != log_id).fork)
+        return stretches(log_id, lambda name: self._sidecar(name, SIDECAR, may_be_hidden=name != log_id).fork)
 
     def _stretch(self, part: Stretch, cursor: int) -> FileReader:
         is_hidden = not os.path.lexists(self.path(part.log_id))
@@ -422,7 +422,7 @@ class FileStore(Store):
 
     def _read_sidecar(self, path: str) -> bytes:
         """The file is opened only if another process has replaced what this one wrote."""
-        mark, data = self._written.get(path, (None, b""))
+        mark, data = self._written_marks.get(path, (None, b""))
         if mark is not None and _mark(path) == mark:
             return data
         with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
@@ -433,10 +433,10 @@ class FileStore(Store):
         text = msgspec.json.format(metadata_file.encode(metadata), indent=2) + b"\n"
         try:
             path = self.path(metadata.session_id, suffix)
-            self._written.pop(path, None)
-            if len(self._written) >= _MOST_WRITTEN:
-                self._written.clear()
-            self._written[path] = (replace_private(path, text), text)
+            self._written_marks.pop(path, None)
+            if len(self._written_marks) >= _MOST_WRITTEN:
+                self._written_marks.clear()
+            self._written_marks[path] = (replace_private(path, text), text)
         except OSError as error:
             raise StoreError(
                 f"cannot write the metadata of {metadata.session_id}: {error.strerror}"

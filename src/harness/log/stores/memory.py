@@ -98,7 +98,10 @@ class MemoryStore(Store):
             logs = [log for log in self._logs.values() if all(map(log.mentions, words))]
         all_metadata = [latest(log.metadata, log.digest.updated_ms) for log in logs]
         all_metadata.sort(key=in_order, reverse=True)
-        return [_copy(one) for one in select(all_metadata, query, lambda log_id: self._logs[log_id].is_live)]
+        return [
+            _copy(metadata)
+            for metadata in select(all_metadata, query, lambda log_id: self._logs[log_id].is_live)
+        ]
 
     def total(self, query: Query) -> int:
         return len(self.find(replace(query, limit=None, offset=0)))
@@ -163,7 +166,7 @@ class MemoryStore(Store):
         from harness.log.forks import stretches
 
         self._log(log_id)
-        return stretches(log_id, lambda one: self._logs[one].metadata.fork)
+        return stretches(log_id, lambda name: self._logs[name].metadata.fork)
 
     def _starts(self, part: Stretch, limit: int) -> builtins.list[int]:
         starts = self._logs[part.log_id].starts

@@ -262,7 +262,7 @@ class PostgresStore(Store):
         )
         if not ancestors:  # it was deleted since it was looked up
             raise _unknown(log_id)
-        forks = {one: None if parent is None else Fork(parent, seq) for one, parent, seq in ancestors}
+        forks = {log: None if parent is None else Fork(parent, seq) for log, parent, seq in ancestors}
         return stretches(log_id, forks.__getitem__)
 
     def _stretch(self, part: Stretch, cursor: int) -> PostgresReader:
