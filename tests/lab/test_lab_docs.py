@@ -15,9 +15,9 @@ from harness.contracts.script import (
     INTENTS,
     ScriptConversation,
     ScriptPart,
+    ScriptStop,
     ScriptUsage,
     SideRequests,
-    Stop,
 )
 from harness.lab import read_script
 from harness.models.wires.wire import ModelRequest, Tokens, all_wires
@@ -35,7 +35,7 @@ def test_every_example_is_a_script(number: int, tmp_path: Path) -> None:
 
 
 def test_everything_that_can_be_written_is_described() -> None:
-    named = {*INTENTS, *FAULTS, *get_args(Stop)}
+    named = {*INTENTS, *FAULTS, *get_args(ScriptStop)}
     for kind in (*INTENTS.values(), *set(FAULTS.values()), ScriptUsage, SideRequests):
         named |= {field.name for field in msgspec.structs.fields(kind)}
     named |= {field.name for kind in get_args(ScriptPart) for field in msgspec.structs.fields(kind)}

@@ -17,10 +17,10 @@ from harness.session.goals import (
     GoalContext,
     GoalOptions,
     Goals,
+    GoalStatus,
     JudgeQuestion,
     Objective,
     Score,
-    Status,
     ask_model,
     judge_thread_id,
     question_text,
@@ -143,7 +143,7 @@ def test_without_a_judge_nothing_happens_at_all() -> None:
 
 
 @pytest.mark.parametrize("status", ["paused", "done"])
-def test_a_goal_that_is_not_active_is_not_judged(status: Status) -> None:
+def test_a_goal_that_is_not_active_is_not_judged(status: GoalStatus) -> None:
     thread = Thread(GoalOptions(judge=verdicts("done")))
     Goals(thread).set("ship it")
     Goals(thread).update(status=status)

@@ -14,7 +14,7 @@ import recorded_runs
 from harness.agents.registry import names
 from harness.events import Event
 from harness.folds.page_state.fold import StateFold
-from harness.folds.page_state.object_stream import Operation, apply, diff, merge
+from harness.folds.page_state.object_stream import ObjectChange, apply, diff, merge
 from harness.log.hub import Hub
 from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
@@ -23,7 +23,7 @@ from harness.testing.golden import Case, translate
 CASES = [case for case in recorded_runs.CASES if case.agent in set(names())]
 
 
-def wired(operations: Sequence[Operation]) -> list[dict[str, Any]]:
+def wired(operations: Sequence[ObjectChange]) -> list[dict[str, Any]]:
     """As a client gets them."""
     read: list[dict[str, Any]] = json.loads(msgspec.json.encode(operations))
     return read

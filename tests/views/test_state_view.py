@@ -38,7 +38,7 @@ from harness.events import (
 from harness.events.operation import Command
 from harness.folds.page_state.calls import LONGEST_OUTPUT
 from harness.folds.page_state.fold import StateFold
-from harness.folds.page_state.object_stream import Operation, apply
+from harness.folds.page_state.object_stream import ObjectChange, apply
 from showing import shown
 
 START = SessionStart(agent="claude", model="opus", cwd="/w")
@@ -51,7 +51,7 @@ def state_of(*events: Event) -> dict[str, Any]:
     return fold.value
 
 
-def wired(operations: Sequence[Operation]) -> list[dict[str, Any]]:
+def wired(operations: Sequence[ObjectChange]) -> list[dict[str, Any]]:
     """As a client gets them."""
     read: list[dict[str, Any]] = json.loads(msgspec.json.encode(operations))
     return read

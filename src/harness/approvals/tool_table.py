@@ -23,8 +23,8 @@ import msgspec
 
 from harness.approvals.call import Category, ProposedCall
 
-Arguments: TypeAlias = Mapping[str, Any]
-PathsOf: TypeAlias = Callable[[Arguments], "Sequence[str] | None"]
+CallInput: TypeAlias = Mapping[str, Any]
+PathsOf: TypeAlias = Callable[[CallInput], "Sequence[str] | None"]
 """The paths in the arguments; None when they cannot be read with certainty."""
 _PLACES = re.compile(r"path$|^dest|target|_to$|^to$|rename|new_name", re.IGNORECASE)
 """Names of arguments that are places, whatever else the tool is known to act by."""
@@ -158,7 +158,7 @@ def call_of(tool: str, use: ToolUse, arguments: Any, cwd: str = "", doubt: str =
     )
 
 
-def _texts(arguments: Arguments, names: tuple[str, ...]) -> list[str] | None:
+def _texts(arguments: CallInput, names: tuple[str, ...]) -> list[str] | None:
     """All texts under these names; None where something else stands there."""
     texts: list[str] = []
     for name in names:

@@ -18,7 +18,7 @@ from harness.formatting.escapes import neutralised
 if TYPE_CHECKING:
     from harness.clients.changes.review import Review
     from harness.events import Event
-    from harness.folds.changes.fold import Turn
+    from harness.folds.changes.fold import ChangedTurn
 
 _COLORS = {"+": "32", "-": "31", "@": "36", "d": "1"}
 _FAILED = 1
@@ -55,7 +55,7 @@ def diff(batches: Iterable[Sequence[Event]], arguments: argparse.Namespace, cons
     return _FAILED if missing else 0
 
 
-def _scope(turns: Sequence[Turn], number: int) -> str:
+def _scope(turns: Sequence[ChangedTurn], number: int) -> str:
     if not number:
         return "conversation"
     for turn in turns:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.contracts.driver import Driver
     from harness.contracts.toolset import Toolset
 
-Work: TypeAlias = Callable[[Any, Any, Any, bool], Worker]
+WorkerFactory: TypeAlias = Callable[[Any, Any, Any, bool], Worker]
 """(launch, hub, on_end, redact) → the worker of a run."""
 
 Version = tuple[int, ...]
@@ -153,7 +153,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its command obeys nothing of these with `folder_settings="none"`. Otherwise only a wall can hide them."""
     leaves_names: tuple[str, ...] = ()
     """Of an agent that does not: those that its command obeys none of then."""
-    work: Work | str | None = None
+    work: WorkerFactory | str | None = None
     """For an agent that runs in this process, which needs no binary. As text, `package.module:function`: it is imported
     with the first run, so that its name alone, which every list needs, loads no loop."""
     two_way: TwoWay | None = None
@@ -179,10 +179,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Written from its documentation alone, never seen running."""
 
 
-def work_of(agent: Agent) -> Work | None:
+def work_of(agent: Agent) -> WorkerFactory | None:
     """What runs the agent in this process; None where it is a program."""
     if not isinstance(agent.work, str):
         return agent.work
     module, _, function = agent.work.partition(":")
-    work: Work = getattr(import_module(module), function)
+    work: WorkerFactory = getattr(import_module(module), function)
     return work

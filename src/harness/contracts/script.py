@@ -291,8 +291,8 @@ FAULTS: dict[str, type[Fault]] = {
     "malformed_arguments": ArgumentsFault,
     "huge": HugeFault,
 }
-Stop: TypeAlias = Literal["length", "refusal"]
-TurnOrder: TypeAlias = Literal["conversation", "arrival"]
+ScriptStop: TypeAlias = Literal["length", "refusal"]
+ScriptOrder: TypeAlias = Literal["conversation", "arrival"]
 ScriptPart: TypeAlias = ScriptText | ScriptReasoning | ScriptToolCall | ScriptError | Alternatives | Intent
 
 
@@ -311,7 +311,7 @@ class ScriptTurn(msgspec.Struct, frozen=True, kw_only=True):
 class ScriptConversation(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[ScriptTurn, ...]
     marker: str = ""
-    order: TurnOrder = "conversation"
+    order: ScriptOrder = "conversation"
     """How the next turn is chosen: by the number of answers in the conversation, or one after the other."""
     repeat_last: bool = False
     """After the last turn: repeat it."""

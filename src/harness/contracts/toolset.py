@@ -31,7 +31,7 @@ from harness.approvals.tool_table import (
     EXECUTES,
     NETWORK,
     OWN,
-    Arguments,
+    CallInput,
     ToolTable,
     ToolUse,
     edits,
@@ -252,13 +252,13 @@ def patching(*patches: str) -> KnownTool:
     return KnownTool(mapping, edits_by(patched_files(*patches)))
 
 
-def patched_files(*patches: str, beside: tuple[str, ...] = ()) -> Callable[[Arguments], list[str] | None]:
+def patched_files(*patches: str, beside: tuple[str, ...] = ()) -> Callable[[CallInput], list[str] | None]:
     """The files that a patch in one of these arguments names; None when that is not certain.
 
     `beside`: arguments that name the file where the tool takes a change of one file instead. With a patch, both count.
     """
 
-    def paths_of(arguments: Arguments) -> list[str] | None:
+    def paths_of(arguments: CallInput) -> list[str] | None:
         from harness.formats.patches import paths_of_patch
 
         texts = [arguments[name] for name in patches if arguments.get(name)]
@@ -302,8 +302,8 @@ _GLOB_MARK = re.compile(r"[*?\[{(!\\]")
 
 def _matched_places(
     globs: tuple[str, ...], paths: tuple[str, ...]
-) -> Callable[[Arguments], list[str] | None]:
-    def paths_of(arguments: Arguments) -> list[str] | None:
+) -> Callable[[CallInput], list[str] | None]:
+    def paths_of(arguments: CallInput) -> list[str] | None:
         values = [
             value
             for name in (*globs, *paths)

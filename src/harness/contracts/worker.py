@@ -44,7 +44,7 @@ class Announcing(Protocol):
 
 
 @runtime_checkable
-class Noting(Protocol):
+class EventNoter(Protocol):
     def note(self, event: Event) -> bool:
         """Put an event of somebody else into the log of the run. False when it is over. From any thread."""
         ...

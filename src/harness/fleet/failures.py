@@ -8,7 +8,7 @@ Everything else that ends an agent is its own.
 from __future__ import annotations
 
 from harness.events import Result
-from harness.fleet.records.attempt import Fault
+from harness.fleet.records.attempt import AttemptFault
 from harness.folds.provider_trouble import ProviderTrouble, Trouble
 
 _NOT_STARTED = frozenset(("agent_not_found", "spawn_failed"))
@@ -17,7 +17,7 @@ _NOT_STARTED = frozenset(("agent_not_found", "spawn_failed"))
 _ENDED = frozenset(("failed", "timed_out", "stalled"))
 
 
-def fault_of(result: Result, trouble: ProviderTrouble, refused: Trouble = "") -> Fault:
+def fault_of(result: Result, trouble: ProviderTrouble, refused: Trouble = "") -> AttemptFault:
     """Why a run says nothing about the agent; empty when it does, however it ended. `refused`: what its model's provider
     was refusing when it ended.
     """

@@ -41,7 +41,7 @@ from harness.fleet.container import remove_container
 from harness.fleet.failures import fault_of
 from harness.fleet.fleet import Fleet
 from harness.fleet.plans.plan import FleetCase, with_variables
-from harness.fleet.records.attempt import Attempt, CaseProgress, Fault
+from harness.fleet.records.attempt import Attempt, AttemptFault, CaseProgress
 from harness.fleet.scores import Verdict, is_solved, scores_of
 from harness.fleet.step import CommandResult, StepStopped, run_step
 from harness.fleet.workspace import CaseWorkspace, WorkspaceFailed, remove
@@ -239,7 +239,7 @@ class _Worker:
             run_s=round(time.monotonic() - began, 3),
         )
         is_cut_off = self._stop.is_requested or _is_at_limit(counted_events)
-        fault: Fault = "interrupted" if is_cut_off else fault_of(result, trouble, refused)
+        fault: AttemptFault = "interrupted" if is_cut_off else fault_of(result, trouble, refused)
         reason = _last_error(counted_events) or result.text[:500]
         if fault:
             self._fail(fault, reason)
@@ -300,7 +300,7 @@ class _Worker:
         argv, env = self._workspace.command(command, {**self._case.task.env, **(env or {})})
         return run_step(argv, cwd, env, timeout_s, lambda: self._stop.is_requested)
 
-    def _fail(self, fault: Fault, detail: str) -> None:
+    def _fail(self, fault: AttemptFault, detail: str) -> None:
         self._attempt = replace(self._attempt, fault=fault, detail=detail[:2000], passed=None)
 
     def _note(self, log_id: str) -> None:

@@ -24,7 +24,15 @@ from harness.contracts.model import (
     UserTurn,
 )
 from harness.formats.fields import record_of, text_of
-from harness.models.wires.wire import HttpRequest, Record, SaidItem, WireFormat, as_text, parts_of, records
+from harness.models.wires.wire import (
+    HttpRequest,
+    JsonObject,
+    SaidItem,
+    WireFormat,
+    as_text,
+    parts_of,
+    records,
+)
 
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 _PREFIX = re.compile(r"^(?:toolu_|call_|fc_)")
@@ -103,7 +111,7 @@ class _Reading:
             for tool, namespace in _each(name, record_of(definition)):
                 self._add_tool(tool, namespace)
 
-    def _add_tool(self, tool: Record, namespace: str) -> None:
+    def _add_tool(self, tool: JsonObject, namespace: str) -> None:
         kind, name = text_of(tool.get("type")), text_of(tool.get("name"))
         function = record_of(tool.get("custom")) or tool
         name = name or text_of(function.get("name"))
@@ -195,7 +203,7 @@ class _Reading:
         return ToolTurn(own_id, "\n".join(texts), item.is_error, tuple(attachments))
 
 
-def _each(name: str, definition: Record) -> Iterator[tuple[Record, str]]:
+def _each(name: str, definition: JsonObject) -> Iterator[tuple[JsonObject, str]]:
     """The tools of a definition, each with its namespace."""
     kind = definition.get("type")
     if kind == "namespace":
@@ -246,7 +254,7 @@ def _in_small_letters(schema: Any) -> Any:
     return [_in_small_letters(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _limit_of(body: Record) -> int | None:
+def _limit_of(body: JsonObject) -> int | None:
     names = ("max_completion_tokens", "max_output_tokens", "max_tokens")
     limits = [body.get(name) for name in names] + [
         record_of(body.get("generationConfig")).get("maxOutputTokens")
@@ -257,7 +265,7 @@ def _limit_of(body: Record) -> int | None:
     )
 
 
-def _effort_of(body: Record) -> str:
+def _effort_of(body: JsonObject) -> str:
     efforts = (
         body.get("reasoning_effort"),
         record_of(body.get("reasoning")).get("effort"),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harness.formats.fields import record_of
-from harness.models.wires.wire import Record, records
+from harness.models.wires.wire import JsonObject, records
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{2,}")
 _MADE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9A-HJKMNP-TV-Z]{26}")
@@ -128,7 +128,7 @@ class _Piece(NamedTuple):
     """Where a stream has a piece of a text: pieces with the same key are one text."""
 
     key: tuple[Any, ...]
-    holder: Record
+    holder: JsonObject
     field: str
     begins: bool = False
     """It begins a text of its own."""
@@ -138,8 +138,8 @@ def joined(content: bytes) -> bytes:
     """A stream in which the pieces of each text are one: a piece may end in the middle of an id."""
     if not content.lstrip().startswith((b"data:", b"event:", b":", b"id:")):
         return content
-    events: list[tuple[bytes, tuple[int, int] | None, Record | None]] = []
-    first: dict[tuple[Any, ...], tuple[Record, str]] = {}
+    events: list[tuple[bytes, tuple[int, int] | None, JsonObject | None]] = []
+    first: dict[tuple[Any, ...], tuple[JsonObject, str]] = {}
     for block in re.split(rb"(?<=\n\n)|(?<=\n\r\n)", content):
         match = re.search(rb"^data: ?(.*?)\r?$", block, re.MULTILINE)
         value = _decoded(match[1]) if match else None
@@ -159,7 +159,7 @@ def joined(content: bytes) -> bytes:
     )
 
 
-def _decoded(data: bytes) -> Record | None:
+def _decoded(data: bytes) -> JsonObject | None:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -167,7 +167,7 @@ def _decoded(data: bytes) -> Record | None:
     return value if isinstance(value, dict) else None
 
 
-def _piece_of(event: Record) -> _Piece | None:
+def _piece_of(event: JsonObject) -> _Piece | None:
     kind = event.get("type")
     delta = event.get("delta")
     if kind == "content_block_delta" and isinstance(delta, dict):
@@ -186,7 +186,7 @@ def _piece_of(event: Record) -> _Piece | None:
     return None
 
 
-def _piece_of_choice(delta: Record) -> _Piece | None:
+def _piece_of_choice(delta: JsonObject) -> _Piece | None:
     calls = records(delta.get("tool_calls"))
     if len(calls) == 1:
         function = record_of(calls[0].get("function"))

@@ -10,7 +10,7 @@ import msgspec
 
 from harness.gateway.http_requests import ArrivedRequest
 from harness.gateway.reply import Reply
-from harness.models.wires.wire import Endpoint, HttpRequest, WireFormat, all_wires
+from harness.models.wires.wire import HttpRequest, WireEndpoint, WireFormat, all_wires
 
 KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 """Besides `authorization`."""
@@ -58,7 +58,7 @@ class GatewayCall:
         return self.wire.read(self.http).model if self.endpoint == "answer" else ""
 
 
-def _route(http: HttpRequest) -> tuple[str, Endpoint | None]:
+def _route(http: HttpRequest) -> tuple[str, WireEndpoint | None]:
     for name, wire in all_wires().items():
         if (endpoint := wire.endpoint(http)) is not None:
             return name, endpoint

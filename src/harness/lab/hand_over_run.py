@@ -29,7 +29,7 @@ from harness.lab.offline_agent import OfflineAgent
 from harness.lab.request_log import RequestEntry
 from harness.log.stores.files import FileStore
 from harness.models.script_file import parse_script
-from harness.models.wires.wire import Record, plain_text, records
+from harness.models.wires.wire import JsonObject, plain_text, records
 from harness.runs.program_conversation import ProgramConversation
 from harness.runs.run import start
 
@@ -203,7 +203,7 @@ def sent_conversation(body: Any) -> SentConversation:
     return conversation_sent
 
 
-def _take_item(item: Record, conversation_sent: SentConversation) -> None:
+def _take_item(item: JsonObject, conversation_sent: SentConversation) -> None:
     kind, role = text_of(item.get("type")), text_of(item.get("role"))
     if kind in ("function_call", "custom_tool_call"):
         conversation_sent.calls.append(SentCall(text_of(item.get("call_id")), text_of(item.get("name"))))
@@ -221,7 +221,7 @@ def _take_item(item: Record, conversation_sent: SentConversation) -> None:
             conversation_sent.calls.append(SentCall(text_of(call.get("id")), name))
 
 
-def _take_blocks(blocks: Iterable[Record], conversation_sent: SentConversation) -> None:
+def _take_blocks(blocks: Iterable[JsonObject], conversation_sent: SentConversation) -> None:
     for block in blocks:
         if block.get("type") == "tool_use":
             conversation_sent.calls.append(SentCall(text_of(block.get("id")), text_of(block.get("name"))))

@@ -44,8 +44,8 @@ from harness.models.wires.wire import (
     AnswerPart,
     AnswerReasoning,
     AnswerText,
+    JsonObject,
     ModelRequest,
-    Record,
     Tokens,
     WireAnswer,
     encode,
@@ -270,7 +270,7 @@ def _harmless(request: ModelRequest, text: str, id: str) -> tuple[AnswerPart, ..
     return (AnswerText(text),)
 
 
-def _sample(schema: Record, text: str, depth: int = 0) -> Any:
+def _sample(schema: JsonObject, text: str, depth: int = 0) -> Any:
     """The smallest value that a JSON schema asks for, as far as such schemas go."""
     if "const" in schema:
         return schema["const"]

@@ -22,15 +22,15 @@ from harness.contracts.script import (
     Script,
     ScriptConversation,
     ScriptError,
+    ScriptOrder,
     ScriptPart,
     ScriptReasoning,
+    ScriptStop,
     ScriptText,
     ScriptToolCall,
     ScriptTurn,
     ScriptUsage,
     SideRequests,
-    Stop,
-    TurnOrder,
     wrong_expression,
 )
 from harness.errors import UsageError
@@ -302,7 +302,7 @@ class _Reader:
             marker=options.marker,
             repeat_last=options.repeat_last,
             start_over=options.start_over,
-            order=self._convert(order, TurnOrder, (*path, "order"), "conversation, arrival"),
+            order=self._convert(order, ScriptOrder, (*path, "order"), "conversation, arrival"),
         )
 
     def _old_conversations(self, data: dict[str, Any]) -> dict[str, ScriptConversation]:
@@ -385,7 +385,7 @@ class _Reader:
                 return kind, _as_usage(self._convert(both, ScriptUsage, (*path, kind)))
             case "stop":
                 self._table(value, path, ("stop",))
-                return kind, self._convert(entry, Stop, (*path, kind), "length or refusal")
+                return kind, self._convert(entry, ScriptStop, (*path, kind), "length or refusal")
             case "":
                 keys = ", ".join(sorted(map(str, value))) or "nothing"
                 allowed = f"exactly one of {', '.join(reversed(_PART_KEYS))}"

@@ -21,7 +21,7 @@ from harness.usage.budget import BudgetGuard, BudgetState
 
 ASK_S = 24 * 3600.0
 """How long a run waits for an answer: while it waits it costs nothing."""
-Step: TypeAlias = Literal["run", "wait", "end"]
+GateStep: TypeAlias = Literal["run", "wait", "end"]
 
 
 class SpentSoFar(Protocol):
@@ -68,7 +68,7 @@ class BudgetGate:
     def deadline_ms(self) -> float:
         return self._deadline_ms
 
-    def look(self, cost: SpentSoFar | None = None) -> Step:
+    def look(self, cost: SpentSoFar | None = None) -> GateStep:
         """What the run is to do now, when it has cost this much."""
         if self._open_question is not None:
             return self._after_answer(self._open_question)
@@ -84,7 +84,7 @@ class BudgetGate:
         self.reason = state.words
         return self._ask(state) if guard.asks else self._end()
 
-    def wait(self, is_stopped: Callable[[], bool]) -> Step:
+    def wait(self, is_stopped: Callable[[], bool]) -> GateStep:
         """Before there is a program: until it may start, or must not. `wait`: it was stopped while it was asked."""
         step = self.look()
         while step == "wait" and not is_stopped():
@@ -115,7 +115,7 @@ class BudgetGate:
         if question is not None:
             self._emit(RelayReply(id=question.id, approved=False, by="policy", reason=reason))
 
-    def _ask(self, state: BudgetState) -> Step:
+    def _ask(self, state: BudgetState) -> GateStep:
         relay = budget.question(state, str(uuid4()))
         self._deadline_ms = self._clock() + self._timeout_s * 1000
         with self._lock:  # before it is shown: an answer may come at once
@@ -123,7 +123,7 @@ class BudgetGate:
         self._emit(relay)
         return "wait"
 
-    def _after_answer(self, question: Relay) -> Step:
+    def _after_answer(self, question: Relay) -> GateStep:
         with self._lock:
             reply = self._reply
             if reply is None and self._clock() >= self._deadline_ms:
@@ -139,7 +139,7 @@ class BudgetGate:
         self._emit(self._guard.extend(question, more_usd))
         return "run"
 
-    def _end(self) -> Step:
+    def _end(self) -> GateStep:
         self._is_over = True
         return "end"
 

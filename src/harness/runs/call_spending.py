@@ -18,7 +18,7 @@ from harness.usage.prices import rate_of
 from harness.usage.run_cost import CostMeter, prices_of
 
 if TYPE_CHECKING:
-    from harness.questions.budget_gate import BudgetGate, Step
+    from harness.questions.budget_gate import BudgetGate, GateStep
 
 HELD_S = 60.0
 """How long a call is held while a person is asked."""
@@ -76,7 +76,7 @@ class CallSpending:
                 return f"This call was not made: nobody answered within {HELD_S:.0f} s. {_HINT}"
             return ""
 
-    def look(self, gate: BudgetGate) -> Step:
+    def look(self, gate: BudgetGate) -> GateStep:
         """What the run is to do; the calls that wait learn it."""
         with self._changed:
             numbers = list(self._waiting)

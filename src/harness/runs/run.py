@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from harness.config import has_limits, sessions_directory
 from harness.contracts.agent import work_of
 from harness.contracts.request import REMOTE_AGENT, Request
-from harness.contracts.worker import Announcing, Answerable, Noting, OnEnd, Steerable, Worker
+from harness.contracts.worker import Announcing, Answerable, EventNoter, OnEnd, Steerable, Worker
 from harness.errors import HarnessError, StoreError, UnknownSession, UsageError
 from harness.events import Error, Event, RelayReply, Result, SessionStart, SteeringQueued, Warning
 from harness.log.clock import new_clock
@@ -163,7 +163,7 @@ class Run:
 
     def note(self, event: Event) -> bool:
         """Put an event of a tool of ours, which the program calls, into the log; False when the run is over."""
-        return isinstance(self._worker, Noting) and self._worker.note(event)
+        return isinstance(self._worker, EventNoter) and self._worker.note(event)
 
     def steer(self, text: str, message_id: str = "") -> None:
         """Give the running agent another message. Raises UsageError where it cannot take one.

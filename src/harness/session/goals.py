@@ -170,7 +170,7 @@ def _shortened(text: str) -> str:
 
 LANE = "goal"
 MOST_RUNS = 50
-Status: TypeAlias = Literal["active", "paused", "done"]
+GoalStatus: TypeAlias = Literal["active", "paused", "done"]
 JudgeChoice: TypeAlias = str | Model | None
 
 
@@ -196,7 +196,7 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     """The goal of a thread: its text, its status, and how much of its budget is used. Times are milliseconds."""
 
     objective: str
-    status: Status
+    status: GoalStatus
     runs_used: int
     started_at: int
     updated_at: int
@@ -295,7 +295,7 @@ class Goals:
         judge_model_id: str | UnsetType = UNSET,
         max_runs: int | UnsetType | None = UNSET,
         prompt: str | UnsetType = UNSET,
-        status: Status | UnsetType = UNSET,
+        status: GoalStatus | UnsetType = UNSET,
     ) -> Objective | None:
         """Change what is given of `judge_model_id`, `max_runs`, `prompt` and `status`; None without a goal.
 
@@ -516,7 +516,7 @@ def _choice(objective: Objective, options: GoalOptions) -> Any:
     return choice
 
 
-def _outcome(judged: _Judged, max_runs: int, *, is_spent: bool) -> tuple[Status, str]:
+def _outcome(judged: _Judged, max_runs: int, *, is_spent: bool) -> tuple[GoalStatus, str]:
     if judged.is_failed:
         return "paused", judged.score.reason
     if judged.is_reached:

@@ -19,7 +19,7 @@ from harness.events import Event, NotificationChanged, Signal
 from harness.session.signals import create
 
 Priority: TypeAlias = Literal["low", "medium", "high", "urgent"]
-Status: TypeAlias = Literal["pending", "delivered", "seen", "dismissed", "archived", "discarded"]
+NotificationStatus: TypeAlias = Literal["pending", "delivered", "seen", "dismissed", "archived", "discarded"]
 _Action: TypeAlias = Literal["deliver", "queue", "defer", "summarize", "persist", "discard"]
 _Activity: TypeAlias = Literal["active", "idle"]
 
@@ -34,7 +34,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     source: str
     kind: str
     priority: Priority
-    status: Status
+    status: NotificationStatus
     summary: str
     created_at: int
     updated_at: int
@@ -123,7 +123,7 @@ class NotificationInbox:
     def find(
         self,
         *,
-        statuses: Sequence[Status] = (),
+        statuses: Sequence[NotificationStatus] = (),
         priority: Priority | None = None,
         source: str = "",
         search: str = "",

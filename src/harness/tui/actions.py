@@ -30,7 +30,7 @@ from harness.tui.fleet_screen import FleetScreen
 from harness.tui.inbox_list import Held
 from harness.tui.inbox_screen import CHANGED, HELD_S
 from harness.tui.keys import ACTIONS
-from harness.tui.lines import Line
+from harness.tui.lines import TextLine
 from harness.tui.screens import (
     AlikeAnswer,
     AlikeScreen,
@@ -207,7 +207,7 @@ class InboxScreen(UndoingView):
     def do_help(self, _event: events.Key) -> None:
         self.app.push_screen(Pager("Keys", help_lines(), self.palette))
 
-    def _read(self, make: Callable[[], list[Line]], heading: str) -> None:
+    def _read(self, make: Callable[[], list[TextLine]], heading: str) -> None:
         """Something that has to be read first."""
 
         async def read() -> None:

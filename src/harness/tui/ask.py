@@ -11,13 +11,19 @@ from harness.formatting.amounts import age
 from harness.formatting.approval import lines_of
 from harness.formatting.columns import pieces, wrapped
 from harness.formatting.escapes import neutralised, revealed
-from harness.tui.lines import Line, Part, fitted, length
+from harness.tui.lines import TextLine, TextPiece, fitted, length
 from harness.tui.rows import home_path
 
 _QUESTIONS = {"plan": "is this plan good?", "question": "it asks", "tool": "it waits for an answer"}
 _ALL = 10_000
-_INLINE_YES: tuple[Part, ...] = (("", "    "), ("key", "y"), ("", " once"))
-_INLINE_NO: tuple[Part, ...] = (("", "  "), ("key", "n"), ("", " no  "), ("key", "e"), ("", " because …"))
+_INLINE_YES: tuple[TextPiece, ...] = (("", "    "), ("key", "y"), ("", " once"))
+_INLINE_NO: tuple[TextPiece, ...] = (
+    ("", "  "),
+    ("key", "n"),
+    ("", " no  "),
+    ("key", "e"),
+    ("", " because …"),
+)
 
 
 # How it looks
@@ -33,7 +39,7 @@ def _room(row: InboxRow, ask: RowAsk, width: int, most: int) -> int:
     return max(most - len(answer_lines(row, ask, width - 6)) - 3, 1)
 
 
-def box(row: InboxRow, ask: RowAsk, asking: Asking, width: int, now_ms: int, most: int) -> list[Line]:
+def box(row: InboxRow, ask: RowAsk, asking: Asking, width: int, now_ms: int, most: int) -> list[TextLine]:
     """The ask in a frame, in at most so many lines."""
     inner = width - 6
     answers = answer_lines(row, ask, inner)
@@ -46,9 +52,9 @@ def box(row: InboxRow, ask: RowAsk, asking: Asking, width: int, now_ms: int, mos
     waits = f" waits {age(now_ms - ask.asked_ms)} ──╮ " if ask.asked_ms else " ──╮ "
     number = f" 1 of {len(row.asks)} " if len(row.asks) > 1 else ""
     heading = fitted([("yellow", f" ╭─ {title(ask)} {number}")], width - len(waits))
-    line_filled: Part = ("yellow", "─" * (width - len(waits) - length(heading)))
-    lines: list[Line] = [[*heading, line_filled, ("yellow", waits)]]
-    gap: list[Line] = [()] if not is_cut and len(body) + len(answers) + 3 <= most else []
+    line_filled: TextPiece = ("yellow", "─" * (width - len(waits) - length(heading)))
+    lines: list[TextLine] = [[*heading, line_filled, ("yellow", waits)]]
+    gap: list[TextLine] = [()] if not is_cut and len(body) + len(answers) + 3 <= most else []
     lines += [_framed(line, width) for line in (*body, *gap, *answers)]
     return [*lines, [("yellow", f" ╰{'─' * (width - 4)}╯ ")]]
 
@@ -60,7 +66,7 @@ def title(ask: RowAsk) -> str:
     return f"{who}may it {'run this' if is_command(ask) else ask.title or 'do this'}?"
 
 
-def body_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[Line]:
+def body_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[TextLine]:
     """What it wants, all of it."""
     if ask.kind in ("question", "tool"):
         question_lines = asking.text().removeprefix("? ").split("\n")
@@ -87,7 +93,7 @@ def body_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[L
     return lines
 
 
-def _call_lines(row: InboxRow, call: AskCall, width: int) -> list[Line]:
+def _call_lines(row: InboxRow, call: AskCall, width: int) -> list[TextLine]:
     """All of one call."""
     lines = _subject(call, width)
     for line in lines_of({}, call.preview) if call.preview else ():
@@ -97,7 +103,7 @@ def _call_lines(row: InboxRow, call: AskCall, width: int) -> list[Line]:
     return [*lines, [("dim", f"in {revealed(home_path(call.cwd or row.cwd), is_line=True)}")]]
 
 
-def _subject(ask: AskCall, width: int) -> list[Line]:
+def _subject(ask: AskCall, width: int) -> list[TextLine]:
     """With every mark as its label."""
     raw = ask.subject.encode("utf-16-le", "surrogatepass")
     out, at = [], 0
@@ -112,27 +118,27 @@ def _subject(ask: AskCall, width: int) -> list[Line]:
     return [[("bold", f"{lead if at == 0 else ' ' * len(lead)}{piece}")] for at, piece in enumerate(broken)]
 
 
-def answer_lines(row: InboxRow, ask: RowAsk, width: int) -> list[Line]:
+def answer_lines(row: InboxRow, ask: RowAsk, width: int) -> list[TextLine]:
     """The keys, with all that each of them allows."""
     if not row.can.answer:
         return [[("dim", "It cannot be answered from here.")]]
-    view: list[Part] = [("key", "v"), ("", " view in full")]
-    because: list[Part] = [("key", "e"), ("", " no, because …  ")]
+    view: list[TextPiece] = [("key", "v"), ("", " view in full")]
+    because: list[TextPiece] = [("key", "e"), ("", " no, because …  ")]
     if ask.kind in ("question", "tool"):
-        numbers: list[Part] = [("key", "1–9"), ("", " choose   ")] if _has_options(ask) else []
+        numbers: list[TextPiece] = [("key", "1–9"), ("", " choose   ")] if _has_options(ask) else []
         return [[*numbers, ("key", "e"), ("", " your own words   "), *view]]
     if ask.kind == "plan":
         plan = (("y", " approve   "), ("n", " send back   "), ("e", " what to change …   "))
         return [[*(part for key, words in plan for part in (("key", key), ("", words))), *view]]
     options = options_of(ask)
-    yes: list[Part] = [
+    yes: list[TextPiece] = [
         ("key", "y"),
         ("", " once   " if not has_marks(ask) else " once, after another look   "),
     ]
     always = [
         line for key, (_, words) in options.items() if key != "y" for line in _key_lines(key, words, width)
     ]
-    lines: list[Line] = [yes, *always]
+    lines: list[TextLine] = [yes, *always]
     if len(always) == 1 and length([*yes, *always[0]]) <= width:
         lines = [[*yes, *always[0]]]
     if ask.no_always_why and not always:
@@ -140,7 +146,7 @@ def answer_lines(row: InboxRow, ask: RowAsk, width: int) -> list[Line]:
     return [*lines, [("key", "n"), ("", " no     "), *because, *view]]
 
 
-def _key_lines(key: str, words: str, width: int) -> list[Line]:
+def _key_lines(key: str, words: str, width: int) -> list[TextLine]:
     """What a key allows, all of it."""
     first, *rest = _wrap(words, width - 2)
     return [[("key", key), ("blue", f" {first}")], *([("blue", f"  {line}")] for line in rest)]
@@ -160,13 +166,13 @@ def inline_keys(ask: RowAsk, width: int) -> str:
     return "".join(key for key in "yan123456789e" if key != "a" or _inline_always(ask, width))
 
 
-def inline_lines(ask: RowAsk, width: int) -> tuple[Line, Line]:
+def inline_lines(ask: RowAsk, width: int) -> tuple[TextLine, TextLine]:
     """The ask in two lines, below a row of the list."""
-    first: Line = [_inline_subject(ask)]
+    first: TextLine = [_inline_subject(ask)]
     if not fits_inline(ask, width):
         return first, [("", "    "), ("key", "↵"), ("", " look at it, then answer")]
     if ask.kind != "permission":
-        numbers: list[Part] = [("key", "1–9"), ("", " choose  ")] if _has_options(ask) else []
+        numbers: list[TextPiece] = [("key", "1–9"), ("", " choose  ")] if _has_options(ask) else []
         return first, [
             ("", "    "),
             *numbers,
@@ -178,22 +184,22 @@ def inline_lines(ask: RowAsk, width: int) -> tuple[Line, Line]:
     return first, [*_INLINE_YES, *_inline_always(ask, width), *_INLINE_NO]
 
 
-def _inline_subject(ask: RowAsk) -> Part:
+def _inline_subject(ask: RowAsk) -> TextPiece:
     return (
         "bold",
         f"    {'$ ' if is_command(ask) else ''}{revealed(ask.subject or ask.question, is_line=True)}",
     )
 
 
-def _inline_always(ask: RowAsk, width: int) -> list[Part]:
+def _inline_always(ask: RowAsk, width: int) -> list[TextPiece]:
     words = [words for key, (_, words) in options_of(ask).items() if key == "a"]
-    parts: list[Part] = [("", "  "), ("key", "a"), ("blue", f" {words[0]}")] if words else []
+    parts: list[TextPiece] = [("", "  "), ("key", "a"), ("blue", f" {words[0]}")] if words else []
     return parts if length([*_INLINE_YES, *parts, *_INLINE_NO]) <= width else []
 
 
-def full_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[Line]:
+def full_lines(row: InboxRow, ask: RowAsk, asking: Asking, width: int) -> list[TextLine]:
     """Everything that is known of it, for `v`."""
-    lines: list[Line] = [[("yellow", title(ask))], ()]
+    lines: list[TextLine] = [[("yellow", title(ask))], ()]
     if ask.why:
         lines += [*([("dim", piece)] for piece in _wrap(neutralised(ask.why), width)), ()]
     lines += body_lines(row, ask, asking, width)
@@ -213,7 +219,7 @@ def _has_several(ask: RowAsk) -> bool:
     return isinstance(several, list) and len(several) > 1
 
 
-def _framed(line: Line, width: int) -> Line:
+def _framed(line: TextLine, width: int) -> TextLine:
     inner = fitted(line, width - 6)
     return [("yellow", " │ "), *inner, ("", " " * (width - 6 - length(inner))), ("yellow", " │ ")]
 

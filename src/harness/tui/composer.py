@@ -20,7 +20,7 @@ from textual.widgets import TextArea
 
 from harness.errors import UsageError
 from harness.formatting.escapes import neutralised
-from harness.tui.lines import Line, Part, TextBlock, rule
+from harness.tui.lines import TextBlock, TextLine, TextPiece, rule
 
 _AT = re.compile(r"(?:^|\s)@([^\s@]*)$")
 _REMEMBERED = 100
@@ -240,19 +240,19 @@ class Composer(Vertical):
         if not self.is_mounted:
             return
         width = max(self.size.width, 20)
-        heading: list[Part] = []
+        heading: list[TextPiece] = []
         if self.is_open and self.mode is not WRITE:
             heading = [("dim", "── "), ("yellow", f"{self.mode.lead} ")]
         lead = rule(heading, width)
         self.query_one("#composer-rule", TextBlock).show([lead])
         draft = self.draft(self.session)
-        idle: list[Line] = []
+        idle: list[TextLine] = []
         if not self.is_open:
             idle = [[("dim", " > "), ("" if draft else "dim", draft.partition("\n")[0] or WRITE.lead)]]
         self.query_one("#composer-idle", TextBlock).show(idle)
         self.query_one("#composer-hint", TextBlock).show([self._hint()])
 
-    def _hint(self) -> Line:
+    def _hint(self) -> TextLine:
         if self._offered_files:
             return [("dim", " tab "), ("cyan", "  ".join(self._offered_files))]
         if self.is_open:

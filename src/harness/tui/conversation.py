@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from harness.errors import HarnessError
 from harness.events import Event
-from harness.tui.lines import LineView, Part, parts_of, strip_of, text_of
+from harness.tui.lines import LineView, TextPiece, parts_of, strip_of, text_of
 from harness.tui.source_data import EventTail
 from harness.tui.transcript_lines import LineTag, TranscriptLines
 
@@ -103,7 +103,7 @@ class ConversationPane(LineView):
             return strip_of([("dim", f" {self.message}")], width, self.palette)
         line = self._line_at(at)
         is_selected = at == self.cursor and self.has_focus
-        lead: Part = ("bold", "▶") if is_selected else ("", " ")
+        lead: TextPiece = ("bold", "▶") if is_selected else ("", " ")
         parts = parts_of(self.text.tail if line is None else self.text.lines[line])
         if line is not None and (folded := self._folded & {self.text.tags[line].spawns}):
             parts.append(("dim", f"  … {self._hidden(folded)} lines, ↵ opens"))
@@ -229,8 +229,8 @@ class ConversationPane(LineView):
         )
 
 
-def _marked(parts: Sequence[Part], wanted_text: str) -> list[Part]:
-    out: list[Part] = []
+def _marked(parts: Sequence[TextPiece], wanted_text: str) -> list[TextPiece]:
+    out: list[TextPiece] = []
     for style, text in parts:
         rest, low = text, text.lower()
         # Lower case may be longer for a few letters; then the mark is left out, the line is still found.

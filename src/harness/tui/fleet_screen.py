@@ -21,10 +21,10 @@ from harness.formatting.columns import columns, cut
 from harness.formatting.escapes import single_line
 from harness.tui.fleet_data import FleetSource
 from harness.tui.lines import (
-    Line,
     LineView,
-    Part,
     TextBlock,
+    TextLine,
+    TextPiece,
     aligned,
     fitted,
     length,
@@ -55,10 +55,10 @@ class FleetPane(LineView):
 
     def __init__(self, styles: dict[str, Style]) -> None:
         super().__init__(styles, id="fleet-pane")
-        self._lines: Sequence[Line] = ()
+        self._lines: Sequence[TextLine] = ()
         self._cursor = -1
 
-    def show(self, lines: Sequence[Line], cursor: int) -> None:
+    def show(self, lines: Sequence[TextLine], cursor: int) -> None:
         self._lines, self._cursor = lines, cursor
         if cursor >= 0 and self.size.height:
             self.reveal(cursor, 1)
@@ -215,7 +215,7 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
             self._message = error.words
             self.draw()
             return
-        lines: list[Line] = [[("bold", comparison.verdict)], ()]
+        lines: list[TextLine] = [[("bold", comparison.verdict)], ()]
         lines += [[("", text)] for text in comparison_text(comparison).split("\n")]
         lines += [
             [
@@ -250,8 +250,8 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
         width = self.size.width
         if not width or not self.is_mounted:
             return
-        head: Line = [("bold", " Fleets")]
-        lines: Sequence[Line] = ()
+        head: TextLine = [("bold", " Fleets")]
+        lines: Sequence[TextLine] = ()
         cursor = -1
         if self._problem:
             lines = [(), [("red", f" {self._problem}")]]
@@ -262,16 +262,16 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
             lines, cursor = list_lines(self._list, self._cursor, width)
         else:
             lines = [(), [("dim", " Reading …")]]
-        back: Line = [("key", "esc"), ("dim", " back ")]
+        back: TextLine = [("key", "esc"), ("dim", " back ")]
         self.query_one("#fleet-head", TextBlock).show([aligned(head, back, width), rule((), width)])
         self.query_one(FleetPane).show(lines, cursor)
         self.query_one("#fleet-foot", TextBlock).show([rule((), width), self._foot(width)])
 
-    def _foot(self, width: int) -> Line:
+    def _foot(self, width: int) -> TextLine:
         if self._message:
             return fitted([("yellow", f" {self._message}")], width)
         keys = _KEYS_OF_ONE if self._fleet_name else _KEYS_OF_LIST
-        line: list[Part] = [("", " ")]
+        line: list[TextPiece] = [("", " ")]
         for key, words in keys:
             if length([*line, ("", f"{key} {words}")]) < width:
                 line += [("key", key), ("", f" {words}  ")]
@@ -286,11 +286,11 @@ _KEYS_OF_LIST = (("j k", "move"), ("↵", "open"), ("esc", "back"))
 _KEYS_OF_ONE = (("h j k l", "move"), ("↵", "conversation"), ("=", "compare"), ("x", "stop"))
 
 
-def summary_line(summary: FleetSummary, *, is_narrow: bool = False) -> list[Part]:
+def summary_line(summary: FleetSummary, *, is_narrow: bool = False) -> list[TextPiece]:
     ended_count = summary.passed + summary.failed + summary.done + summary.errors
     money = f"{'' if summary.is_cost_complete else '≥'}${summary.cost_usd:.2f}"
     budget = f" of ${summary.budget_usd:.2f}" if summary.budget_usd is not None and not is_narrow else ""
-    line: list[Part] = [
+    line: list[TextPiece] = [
         ("bold", f" {single_line(summary.name)}"),
         ("", f"  {STATES[summary.state]} · {ended_count}/{summary.cases} · "),
     ]
@@ -304,15 +304,15 @@ def summary_line(summary: FleetSummary, *, is_narrow: bool = False) -> list[Part
     return line
 
 
-def list_lines(fleets: Sequence[FleetSummary], at: int, width: int) -> tuple[list[Line], int]:
+def list_lines(fleets: Sequence[FleetSummary], at: int, width: int) -> tuple[list[TextLine], int]:
     if not fleets:
-        empty: list[Line] = [(), [("dim", " There are no fleets. Start one in a terminal:")], ()]
+        empty: list[TextLine] = [(), [("dim", " There are no fleets. Start one in a terminal:")], ()]
         return [*empty, [("", " harness fleet run tasks/ -a claude -a codex --repeats 5")]], -1
-    lines: list[Line] = []
+    lines: list[TextLine] = []
     for number, fleet in enumerate(fleets):
-        lead: Part = ("bold", "▶") if number == at else ("", " ")
+        lead: TextPiece = ("bold", "▶") if number == at else ("", " ")
         if fleet.state == "broken":
-            words: list[Part] = [
+            words: list[TextPiece] = [
                 ("bold", f" {single_line(fleet.name)}"),
                 ("red", f"  {single_line(fleet.problem)}"),
             ]
@@ -322,7 +322,7 @@ def list_lines(fleets: Sequence[FleetSummary], at: int, width: int) -> tuple[lis
     return lines, at
 
 
-def fleet_lines(view: FleetView, at: int, width: int) -> tuple[list[Line], int]:
+def fleet_lines(view: FleetView, at: int, width: int) -> tuple[list[TextLine], int]:
     """The table, what runs, and the numbers; and the line that the cursor is on."""
     lines = _grid(view, at, width)
     across = max(len(view.variants) * view.repeats, 1)
@@ -333,7 +333,11 @@ def fleet_lines(view: FleetView, at: int, width: int) -> tuple[list[Line], int]:
         now_ms = time.time_ns() // 1_000_000
         for case in running:
             for_s = "" if case.started_ms is None else f" {elapsed(max(0, now_ms - case.started_ms) / 1000)} "
-            what: Line = [("cyan", " … "), ("", _title(case, view.repeats)), ("dim", f"  {case.activity}")]
+            what: TextLine = [
+                ("cyan", " … "),
+                ("", _title(case, view.repeats)),
+                ("dim", f"  {case.activity}"),
+            ]
             lines.append(aligned(what, [("dim", for_s)], width))
     if any(case.runs for case in view.report):
         lines += [(), rule([("bold", " Report ")], width)]
@@ -341,7 +345,7 @@ def fleet_lines(view: FleetView, at: int, width: int) -> tuple[list[Line], int]:
     return lines, cursor
 
 
-def _grid(view: FleetView, at: int, width: int) -> list[Line]:
+def _grid(view: FleetView, at: int, width: int) -> list[TextLine]:
     """Tasks and variants, one mark for each repeat; the one at the cursor is marked."""
     names = [single_line(variant.name) for variant in view.variants]
     widths = [max(view.repeats, min(_MOST_VARIANT, columns(name))) for name in names]
@@ -349,12 +353,12 @@ def _grid(view: FleetView, at: int, width: int) -> list[Line]:
     first = max(4, min(_MOST_TASK, widest, max(width - sum(widths) - 2 * len(widths) - 3, 8)))
     head = [cut(name, wide) for name, wide in zip(names, widths, strict=True)]
     padded = [text + " " * (wide - columns(text)) for text, wide in zip(head, widths, strict=True)]
-    lines: list[Line] = [[("dim", f"  {'task'.ljust(first)}  {'  '.join(padded)}")]]
+    lines: list[TextLine] = [[("dim", f"  {'task'.ljust(first)}  {'  '.join(padded)}")]]
     across = len(view.variants) * view.repeats
     for row, task in enumerate(view.tasks):
         title = cut(single_line(task), first)
         is_here = across > 0 and row == at // across
-        line: list[Part] = [("bold", "▶ ") if is_here else ("", "  ")]
+        line: list[TextPiece] = [("bold", "▶ ") if is_here else ("", "  ")]
         line.append(("bold" if is_here else "", title + " " * (first - columns(title))))
         for number, wide in enumerate(widths):
             line.append(("", "  "))

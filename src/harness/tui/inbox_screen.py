@@ -28,7 +28,7 @@ from harness.tui.composer import Composer
 from harness.tui.conversation import ConversationPane
 from harness.tui.inbox_list import Held, ListPane
 from harness.tui.keys import SHORT
-from harness.tui.lines import Line, Part, TextBlock, aligned, fitted, length, strip_of
+from harness.tui.lines import TextBlock, TextLine, TextPiece, aligned, fitted, length, strip_of
 from harness.tui.notices import Notices
 from harness.tui.rows import head_lines
 from harness.tui.screens import Pager
@@ -381,14 +381,16 @@ class InboxView(Screen[None], inherit_bindings=False):
         width = self.size.width
         needs = sum(row.state in NEEDS_YOU for row in self.rows.values())
         works = sum(row.state in WORKS for row in self.rows.values())
-        line: list[Part] = [("bold", " harness  " if not self.is_narrow else " harness ")]
+        line: list[TextPiece] = [("bold", " harness  " if not self.is_narrow else " harness ")]
         if notice := self.data.notice:
             line.append(("red", single_line(notice)))
         else:
             line.append(("yellow" if needs else "dim", f"{needs} need you" if needs != 1 else "1 needs you"))
             line.append(("", f" · {works} {'run' if self.is_narrow else 'running'}"))
             line.append(("dim", f" · {self._spent()}"))
-        keys: list[Part] = [("dim", "? keys  q quit " if self.is_narrow else "/ search   ? keys   q quit ")]
+        keys: list[TextPiece] = [
+            ("dim", "? keys  q quit " if self.is_narrow else "/ search   ? keys   q quit ")
+        ]
         self.query_one("#header", TextBlock).show([aligned(line, keys, width)])
 
     def _spent(self) -> str:
@@ -410,7 +412,7 @@ class InboxView(Screen[None], inherit_bindings=False):
             return
         if width:
             head.show(head_lines(row, width, now_ms))
-            lines: list[Line] = []
+            lines: list[TextLine] = []
             if ask is not None:
                 lines = box(row, ask, self.asking(row, ask), width, now_ms, self._most_of_box)
             elif words := next((text for key, text in self.sent.items() if key.session == row.id), ""):
@@ -429,7 +431,7 @@ class InboxView(Screen[None], inherit_bindings=False):
 
     def _draw_footer(self) -> None:
         width = self.size.width
-        lines: list[Line] = [self._bottom_rule(width)]
+        lines: list[TextLine] = [self._bottom_rule(width)]
         alike = self.alike()
         if self._message[0]:
             lines.append(fitted([("yellow", f" {self._message[0]}")], width))
@@ -441,20 +443,20 @@ class InboxView(Screen[None], inherit_bindings=False):
             )
         else:
             lines.append(())
-        keys: list[Part] = [("", " ")]
+        keys: list[TextPiece] = [("", " ")]
         for key, words in SHORT:
             if length([*keys, ("", f"{key} {words}")]) < width:
                 keys += [("key", key), ("", f" {words} ")]
         self.query_one("#footer", TextBlock).show([*lines, keys])
 
-    def _bottom_rule(self, width: int) -> Line:
+    def _bottom_rule(self, width: int) -> TextLine:
         left_width = self.query_one("#left").size.width
         if self.is_narrow or not 0 < left_width < width:
             return [("dim", "─" * width)]
         return [("dim", f"{'─' * left_width}┴{'─' * (width - left_width - 1)}")]
 
 
-def _alike_words(alike: Sequence[tuple[InboxRow, RowAsk]], *, is_narrow: bool) -> list[Part]:
+def _alike_words(alike: Sequence[tuple[InboxRow, RowAsk]], *, is_narrow: bool) -> list[TextPiece]:
     count = len(alike)
     what = "" if is_narrow else f": {single_line(alike[0][1].title)}"
     all_of_them = "both" if count == 2 else f"all {count}"

@@ -21,9 +21,9 @@ from textual.widget import Widget
 from harness.formatting.columns import columns, cut
 from harness.formatting.escapes import single_line
 
-Part: TypeAlias = tuple[str, str]
+TextPiece: TypeAlias = tuple[str, str]
 """A style of `COLOURED`, and a text."""
-Line: TypeAlias = Sequence[Part]
+TextLine: TypeAlias = Sequence[TextPiece]
 
 COLOURED: dict[str, Style] = {
     "": Style(),
@@ -61,7 +61,7 @@ _WIDE_SIGNS = str.maketrans({"⏺": "•", "⏸": "‖"})
 """Two cells wide in many terminals, one in others."""
 
 
-def parts_of(painted: str) -> list[Part]:
+def parts_of(painted: str) -> list[TextPiece]:
     """A line that a view has painted, in parts."""
     if "\x1b" not in painted:
         return [("", painted)]
@@ -72,9 +72,9 @@ def parts_of(painted: str) -> list[Part]:
     ]
 
 
-def fitted(line: Line, width: int) -> list[Part]:
+def fitted(line: TextLine, width: int) -> list[TextPiece]:
     """Cut to a width; what is missing shows as an ellipsis."""
-    out: list[Part] = []
+    out: list[TextPiece] = []
     for style, text in line:
         piece, width_needed = _fit(text, width)
         width -= width_needed
@@ -92,28 +92,28 @@ def _fit(text: str, width: int) -> tuple[str, int]:
 _columns = lru_cache(maxsize=4096)(columns)
 
 
-def aligned(left_line: Line, right: Line, width: int) -> list[Part]:
+def aligned(left_line: TextLine, right: TextLine, width: int) -> list[TextPiece]:
     """Two parts of a line at its two ends; the left one is cut."""
     width_needed = length(right)
     start = fitted(left_line, max(width - width_needed, 0))
     return [*start, ("", " " * (width - width_needed - length(start))), *right]
 
 
-def length(line: Line) -> int:
+def length(line: TextLine) -> int:
     return sum(_columns(text) for _, text in line)
 
 
-def rule(heading: Line, width: int, style: str = "dim") -> list[Part]:
+def rule(heading: TextLine, width: int, style: str = "dim") -> list[TextPiece]:
     """A heading, and a line up to the end."""
     heading_shown = fitted(heading, width)
     return [*heading_shown, (style, "─" * (width - length(heading_shown)))]
 
 
-def text_of(line: Line) -> str:
+def text_of(line: TextLine) -> str:
     return "".join(text for _, text in line)
 
 
-def strip_of(line: Line, width: int, styles: dict[str, Style], base: str = "") -> Strip:
+def strip_of(line: TextLine, width: int, styles: dict[str, Style], base: str = "") -> Strip:
     """What Textual draws: as wide as it must be, and harmless."""
     under = styles[base]
     segments: list[Segment] = []
@@ -141,10 +141,10 @@ class TextBlock(Widget):
     def __init__(self, styles: dict[str, Style], *, id: str) -> None:
         super().__init__(id=id)
         self._palette = styles
-        self._lines: list[Line] = []
+        self._lines: list[TextLine] = []
         self.styles.height = 0
 
-    def show(self, lines: Sequence[Line]) -> None:
+    def show(self, lines: Sequence[TextLine]) -> None:
         """Nothing is drawn again that is the same."""
         if len(lines) != len(self._lines):
             self.styles.height = len(lines)
@@ -157,7 +157,7 @@ class TextBlock(Widget):
                 self.refresh(Region(0, at, self.size.width, 1))
 
     def render_line(self, y: int) -> Strip:
-        line: Line = self._lines[y] if y < len(self._lines) else ()
+        line: TextLine = self._lines[y] if y < len(self._lines) else ()
         return strip_of(line, self.size.width, self._palette)
 
 

@@ -20,7 +20,7 @@ from harness.folds.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowChild
 from harness.formatting.amounts import age
 from harness.formatting.columns import cut
 from harness.formatting.escapes import single_line
-from harness.tui.lines import Line, Part, aligned, fitted, length, rule
+from harness.tui.lines import TextLine, TextPiece, aligned, fitted, length, rule
 
 _WIDE = 56
 """From this width on, cost and context are shown."""
@@ -33,7 +33,7 @@ class ListEntry(NamedTuple):
 
     kind: Literal["heading", "row", "child", "subject", "answers"]
     row: InboxRow | None = None
-    heading: Line = ()
+    heading: TextLine = ()
     child: RowChild | None = None
     is_last: bool = False
 
@@ -72,7 +72,7 @@ def section_of(row: InboxRow) -> str:
     return "running" if row.state in WORKS else f"earlier · {row.project.name or row.cwd or 'no folder'}"
 
 
-def _heading(section: str, count: int) -> Line:
+def _heading(section: str, count: int) -> TextLine:
     if section == "needs":
         return [("yellow", f"NEEDS YOU {count} ")]
     if section == "running":
@@ -80,19 +80,21 @@ def _heading(section: str, count: int) -> Line:
     return [("dim", section.replace("earlier", "EARLIER", 1) + " ")]
 
 
-def row_line(row: InboxRow, width: int, now_ms: int, *, is_selected: bool, words: str = "") -> list[Part]:
+def row_line(
+    row: InboxRow, width: int, now_ms: int, *, is_selected: bool, words: str = ""
+) -> list[TextPiece]:
     """`words`: shown in place of its state, such as the answer that was just given."""
     room = _title_room(width)
     title = single_line(row.title[:200]) or row.id[:8]
     code = agent_code(row)
-    lead: list[Part] = [
+    lead: list[TextPiece] = [
         ("bold", "▶ ") if is_selected else ("", "  "),
         ("bold" if row.is_unseen else "", f"{_padded(title, room)}"),
         ("", f"{code:<2} "),
         STATE_SIGNS[row.state],
         ("", " "),
     ]
-    ends: list[Part] = []
+    ends: list[TextPiece] = []
     if width >= _WIDE and row.state not in NEEDS_YOU:
         ends.append(("dim", f"{_right(cost_of(row), 8)}{_right(context_of(row), 6)}"))
     at = when(row, now_ms) if not words else ""
@@ -109,7 +111,7 @@ def _title_room(width: int) -> int:
     return min(_WIDE_TITLE + (width - _WIDE) // 2, _WIDEST_TITLE)
 
 
-def child_line(entry: ListEntry, width: int, now_ms: int) -> list[Part]:
+def child_line(entry: ListEntry, width: int, now_ms: int) -> list[TextPiece]:
     child = entry.child
     assert child is not None
     room = _title_room(width) - 2
@@ -118,7 +120,9 @@ def child_line(entry: ListEntry, width: int, now_ms: int) -> list[Part]:
         _doing(child.last_operation.text) if child.last_operation is not None else STATE_WORDS[child.state]
     )
     mark = STATE_SIGNS[child.state] if child.state in NEEDS_YOU else ("", " ")
-    lead: list[Part] = [("dim", f"  {bar} {_padded(single_line(child.name[:100]) or 'sub-agent', room)}   ")]
+    lead: list[TextPiece] = [
+        ("dim", f"  {bar} {_padded(single_line(child.name[:100]) or 'sub-agent', room)}   ")
+    ]
     return aligned(
         [*lead, mark, ("dim", f" {doing}")],
         [("dim", f" {age(now_ms - child.started_ms)}"), ("", " ")],
@@ -126,7 +130,7 @@ def child_line(entry: ListEntry, width: int, now_ms: int) -> list[Part]:
     )
 
 
-def heading_line(entry: ListEntry, width: int) -> list[Part]:
+def heading_line(entry: ListEntry, width: int) -> list[TextPiece]:
     return rule(entry.heading, width)
 
 
@@ -150,7 +154,7 @@ def state_words(row: InboxRow, *, is_wide: bool) -> str:
             return ended_words(row)
 
 
-def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
+def head_lines(row: InboxRow, width: int, now_ms: int) -> list[TextLine]:
     """The head of the conversation: title, place, state and cost."""
     place = [row.agent or row.agent_name, row.model, home_path(row.cwd), row.branch or row.worktree]
     since = (
@@ -160,7 +164,7 @@ def head_lines(row: InboxRow, width: int, now_ms: int) -> list[Line]:
     )
     style, _ = STATE_SIGNS[row.state]
     state = ended_words(row) if row.failure is not None or row.limit is not None else STATE_WORDS[row.state]
-    facts: list[Part] = [(style, f"{state}{since}")]
+    facts: list[TextPiece] = [(style, f"{state}{since}")]
     if row.refused and row.failure is None:
         facts.append(("yellow", f" · {refusals_of(row)}"))
     facts += [("dim", f" · {fact}") for fact in _facts(row)]

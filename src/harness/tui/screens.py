@@ -28,7 +28,7 @@ from harness.formatting.calls import short_path
 from harness.formatting.escapes import neutralised, revealed, single_line
 from harness.tui.composer import ComposerText
 from harness.tui.keys import KEYS
-from harness.tui.lines import Line, LineView, Part, TextBlock, aligned, rule, strip_of
+from harness.tui.lines import LineView, TextBlock, TextLine, TextPiece, aligned, rule, strip_of
 from harness.tui.rows import home_path
 from harness.tui.source_data import ScreenData
 from harness.tui.transcript_lines import CallRange
@@ -45,7 +45,7 @@ _PLACES = {
 class TextPane(LineView):
     """Lines that do not change."""
 
-    def __init__(self, lines: Sequence[Line], styles: dict[str, Style]) -> None:
+    def __init__(self, lines: Sequence[TextLine], styles: dict[str, Style]) -> None:
         super().__init__(styles, id="text-pane")
         self._lines = lines
 
@@ -64,7 +64,7 @@ class Pager(Screen[None], inherit_bindings=False):
     def __init__(
         self,
         heading: str,
-        lines: Sequence[Line],
+        lines: Sequence[TextLine],
         styles: dict[str, Style],
         on_end: Callable[[], object] = lambda: None,
     ) -> None:
@@ -82,7 +82,7 @@ class Pager(Screen[None], inherit_bindings=False):
         self.query_one(TextPane).focus()
 
     def on_resize(self) -> None:
-        hint: list[Part] = [("dim", "j k space b  ·  "), ("key", "esc"), ("dim", " back ")]
+        hint: list[TextPiece] = [("dim", "j k space b  ·  "), ("key", "esc"), ("dim", " back ")]
         width = self.size.width
         head = aligned([("bold", f" {self._heading}")], hint, width)
         self.query_one("#pager-head", TextBlock).show([head, rule((), width)])
@@ -115,8 +115,8 @@ class Pager(Screen[None], inherit_bindings=False):
         self.call_after_refresh(self._note_end)
 
 
-def help_lines() -> list[Line]:
-    lines: list[Line] = []
+def help_lines() -> list[TextLine]:
+    lines: list[TextLine] = []
     for where, words in _PLACES.items():
         lines += [(), [("bold", words)]]
         lines += [[("key", f"  {key.label:<8}"), ("", key.words)] for key in KEYS if key.where == where]
@@ -154,7 +154,7 @@ class AlikeScreen(Screen[AlikeAnswer | None], inherit_bindings=False):
     def draw(self) -> None:
         width = max(self.size.width, 20)
         count = len(self._ticked)
-        lines: list[Line] = [
+        lines: list[TextLine] = [
             aligned(
                 [("bold", f" {len(self._asks)} ask the same")], [("key", "esc"), ("dim", " back ")], width
             ),
@@ -162,7 +162,7 @@ class AlikeScreen(Screen[AlikeAnswer | None], inherit_bindings=False):
         ]
         for at, (row, ask) in enumerate(self._asks):
             tick = "☑" if at in self._ticked else "☐"
-            lead: Part = ("bold", "▶ ") if at == self._cursor else ("", "  ")
+            lead: TextPiece = ("bold", "▶ ") if at == self._cursor else ("", "  ")
             title = single_line(row.title[:200])
             lines.append(
                 [
@@ -231,7 +231,7 @@ class ChoiceField(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         del y
-        lead: Part = ("bold", "▶ ") if self.has_focus else ("", "  ")
+        lead: TextPiece = ("bold", "▶ ") if self.has_focus else ("", "  ")
         line = [lead, ("dim", f"{self._label:<12}"), ("bold", f"‹ {self.value or 'none'} ›")]
         return strip_of(line, self.size.width, self._palette)
 
@@ -299,7 +299,7 @@ class StartScreen(Screen[ConversationStart | None]):
 
     def on_mount(self) -> None:
         self.query_one(ComposerText).text = self.draft
-        show: dict[str, list[Line]] = {
+        show: dict[str, list[TextLine]] = {
             "start-model-label": [[("dim", "  model")]],
             "start-folder-label": [[("dim", "  folder")]],
             "start-text-label": [(), [("dim", "  what is to be done  (↵ starts it, tab moves)")]],
@@ -370,7 +370,7 @@ _MOST = 20_000
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "same": (" ", "")}
 
 
-def call_lines(data: ScreenData, session: str, place: CallRange, cwd: str) -> list[Line]:
+def call_lines(data: ScreenData, session: str, place: CallRange, cwd: str) -> list[TextLine]:
     """Input and output of a call, whole."""
     first = place.start if place.start >= 0 else place.end
     start: ToolStart | None = None
@@ -384,7 +384,7 @@ def call_lines(data: ScreenData, session: str, place: CallRange, cwd: str) -> li
             break
     if start is None:
         start = ToolStart(call_id="", tool_name=end.tool_name if end is not None else "")
-    lines: list[Line] = [[*line.lead, *line.tail] for line in described_lines(start, end, cwd)]
+    lines: list[TextLine] = [[*line.lead, *line.tail] for line in described_lines(start, end, cwd)]
     lines += [(), [("bold", f"Input of {start.tool_name}")]]
     lines += [[("", line)] for line in bounded(lines_of(start.input), _MOST)]
     if end is not None and end.output:
@@ -393,14 +393,14 @@ def call_lines(data: ScreenData, session: str, place: CallRange, cwd: str) -> li
     return lines
 
 
-def change_lines(events: Iterable[Event], cwd: str) -> list[Line]:
+def change_lines(events: Iterable[Event], cwd: str) -> list[TextLine]:
     """The files that were changed, each with its difference, as far as the log has it."""
     history = ChangeHistory()
     for event in events:
         history.feed(event)
     if not history.files:
         return [[("dim", "No file was changed.")]]
-    lines: list[Line] = []
+    lines: list[TextLine] = []
     for file in history.files.values():
         rows = _rows(file)
         added, removed = (sum(row.kind == kind for row in rows) for kind in ("added", "removed"))
@@ -422,7 +422,7 @@ def _rows(file: ChangedFile) -> list[DiffRow]:
     return rows + [row for text in whole[-1:] for row in rows_of("", text)]
 
 
-def _diff_line(row: DiffRow) -> Line:
+def _diff_line(row: DiffRow) -> TextLine:
     if row.kind == "place":
         return [("cyan", f"  ⋯ {revealed(row.text, is_line=True)}")]
     sign, style = _SIGNS[row.kind]

@@ -11,7 +11,7 @@ from harness.clients.changes.undo_lines import count_of, lines_of, summary_of
 from harness.errors import HarnessError
 from harness.folds.inbox.row import InboxRow
 from harness.tui.inbox_screen import InboxView
-from harness.tui.lines import Line
+from harness.tui.lines import TextLine
 from harness.tui.screens import Pager
 
 
@@ -50,7 +50,7 @@ class UndoingView(InboxView):
             if count_of(answer):
                 self._shown_undo = (key, row.id, answer.digest)
                 ending = f"esc, then {key} again {verb}"
-            lines: list[Line] = [[("", line)] for line in [*lines_of(answer), "", ending]]
+            lines: list[TextLine] = [[("", line)] for line in [*lines_of(answer), "", ending]]
             self.app.push_screen(Pager(f"{'Redo' if is_redo else 'Undo'}: {row.title}", lines, self.palette))
 
         self.run_worker(act())

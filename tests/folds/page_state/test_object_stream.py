@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from harness.folds.page_state.object_stream import (
     BadOperation,
     Merger,
-    Operation,
+    ObjectChange,
     apply,
     diff,
     merge,
@@ -101,13 +101,13 @@ def test_a_lenient_reader_passes_bad_operations_over_and_takes_a_far_position_as
 
 
 def test_a_text_that_grows_is_appended_and_any_other_change_is_set() -> None:
-    assert diff({"t": "ab"}, {"t": "abc"}) == [Operation("append-text", ("t",), "c")]
-    assert diff({"t": ""}, {"t": "c"}) == [Operation("set", ("t",), "c")]
-    assert diff({"t": "ab"}, {"t": "b"}) == [Operation("set", ("t",), "b")]
+    assert diff({"t": "ab"}, {"t": "abc"}) == [ObjectChange("append-text", ("t",), "c")]
+    assert diff({"t": ""}, {"t": "c"}) == [ObjectChange("set", ("t",), "c")]
+    assert diff({"t": "ab"}, {"t": "b"}) == [ObjectChange("set", ("t",), "b")]
     assert diff({"t": "ab"}, {"t": "ab"}) == []
-    assert diff([1], [1, 2]) == [Operation("set", ("1",), 2)]
-    assert diff([1, 2], [1]) == [Operation("set", (), [1])]
-    assert diff({"a": 1}, {"a": True}) == [Operation("set", ("a",), True)]
+    assert diff([1], [1, 2]) == [ObjectChange("set", ("1",), 2)]
+    assert diff([1, 2], [1]) == [ObjectChange("set", (), [1])]
+    assert diff({"a": 1}, {"a": True}) == [ObjectChange("set", ("a",), True)]
 
 
 @given(JSON, JSON)
@@ -118,16 +118,16 @@ def test_what_differs_applied_to_the_one_gives_the_other(before: Any, after: Any
 
 def test_pieces_of_one_text_become_one_operation_though_others_come_between() -> None:
     operations = [
-        Operation("set", ("m", "0"), {"content": ""}),
-        Operation("append-text", ("m", "0", "content"), "a"),
-        Operation("set", ("seq",), 1),
-        Operation("append-text", ("m", "0", "content"), "b"),
-        Operation("set", ("seq",), 2),
+        ObjectChange("set", ("m", "0"), {"content": ""}),
+        ObjectChange("append-text", ("m", "0", "content"), "a"),
+        ObjectChange("set", ("seq",), 1),
+        ObjectChange("append-text", ("m", "0", "content"), "b"),
+        ObjectChange("set", ("seq",), 2),
     ]
     assert merge(operations) == [
-        Operation("set", ("m", "0"), {"content": ""}),
-        Operation("append-text", ("m", "0", "content"), "ab"),
-        Operation("set", ("seq",), 2),
+        ObjectChange("set", ("m", "0"), {"content": ""}),
+        ObjectChange("append-text", ("m", "0", "content"), "ab"),
+        ObjectChange("set", ("seq",), 2),
     ]
 
 
@@ -141,7 +141,7 @@ def test_merged_operations_do_what_all_of_them_do(seed: int) -> None:
                 state = apply(state, [operation])
             except BadOperation:
                 continue
-            operations.append(Operation(operation["type"], tuple(operation["path"]), operation["value"]))
+            operations.append(ObjectChange(operation["type"], tuple(operation["path"]), operation["value"]))
         cut = source.randrange(len(operations) + 1)
         before = apply(None, operations[:cut])
         assert apply(before, merge(operations[cut:])) == state
@@ -150,8 +150,8 @@ def test_merged_operations_do_what_all_of_them_do(seed: int) -> None:
 def test_merging_costs_no_more_for_the_ten_thousandth_operation() -> None:
     merger = Merger()
     for index in range(10_000):
-        merger.add(Operation("set", ("messages", str(index)), {}))
-        merger.add(Operation("set", ("status",), "running"))
+        merger.add(ObjectChange("set", ("messages", str(index)), {}))
+        merger.add(ObjectChange("set", ("status",), "running"))
     assert len(merger.operations()) == 10_001
 
 

@@ -15,7 +15,7 @@ from harness.log.store import Metadata
 from harness.log.stores.memory import MemoryStore
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.rlm.options import RlmOptions
-from harness.native.rlm.repl import CodeResult, Repl, ReplLimits, Stream
+from harness.native.rlm.repl import CodeResult, Repl, ReplLimits, ReplStream
 from harness.native.rlm.rlm_loop import RlmRun
 from harness.questions.permissions import Permissions
 from played_model import Answer, Played, PlayedModel, assert_whole, says
@@ -109,7 +109,7 @@ def _assert_programs_ended(events: list[Event]) -> None:
 class Bench:
     """A REPL alone: what each piece of code came to, and what was shown and asked meanwhile."""
 
-    def __init__(self, repl: Repl, shown: list[tuple[Stream, str]], calls: list[dict[str, Any]]) -> None:
+    def __init__(self, repl: Repl, shown: list[tuple[ReplStream, str]], calls: list[dict[str, Any]]) -> None:
         self.run = repl.run
         self.repl = repl
         self.shown = shown
@@ -124,7 +124,7 @@ def on_bench(
     **limits: Any,
 ) -> Any:
     async def main() -> Any:
-        shown: list[tuple[Stream, str]] = []
+        shown: list[tuple[ReplStream, str]] = []
         calls: list[dict[str, Any]] = []
 
         async def echo(arguments: dict[str, Any]) -> str:

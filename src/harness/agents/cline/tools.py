@@ -18,7 +18,7 @@ from harness.approvals.tool_table import (
     EXECUTES,
     NETWORK,
     OWN,
-    Arguments,
+    CallInput,
     ToolUse,
     edits,
     edits_by,
@@ -151,7 +151,7 @@ def _nothing(_arguments: Input, _cwd: str) -> Groups:
     return [[]]
 
 
-def _files_of(arguments: Arguments) -> list[str] | None:
+def _files_of(arguments: CallInput) -> list[str] | None:
     """Every file that is asked for: by its path, or by an object with one."""
     lists = (_each(dict(arguments), name) for name in ("files", "file_paths", "paths"))
     records = [file for files in lists for file in files] or [dict(arguments)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.approvals.tool_table import Arguments, ToolUse, by_prefix, edits_by
+from harness.approvals.tool_table import CallInput, ToolUse, by_prefix, edits_by
 from harness.contracts.toolset import (
     KnownTool,
     Toolset,
@@ -15,7 +15,7 @@ from harness.contracts.toolset import (
 from harness.formats.fields import items_of, record_of
 
 
-def _changed_files(arguments: Arguments) -> list[str] | None:
+def _changed_files(arguments: CallInput) -> list[str] | None:
     """Every file of a change, and where one is moved to; None where one is not named."""
     paths: list[object] = []
     for change in map(record_of, items_of(arguments.get("changes"))):

@@ -14,7 +14,7 @@ from harness.clients.recorded_folder import recorded_folder
 from harness.contracts.request import OWN_AGENT
 from harness.errors import StoreError, UnknownSession, UsageError
 from harness.events import ToolEnd, ToolStart
-from harness.folds.changes.fold import ChangeHistory, EditFinder, Turn
+from harness.folds.changes.fold import ChangedTurn, ChangeHistory, EditFinder
 from harness.log.store import Store, read_all
 from harness.undo import undoing
 from harness.undo.checkpoints import why_off
@@ -177,14 +177,14 @@ class SessionUndo:
         hint = why or why_off(self._undo_store) or why_not_recorded(self._undo_store.root)
         raise NothingToUndo("no turn of this session has changed a file that can be taken back", hint=hint)
 
-    def _place(self, text: str, turns: Sequence[Turn]) -> int:
+    def _place(self, text: str, turns: Sequence[ChangedTurn]) -> int:
         for place, turn in enumerate(turns):
             if text in (str(turn.number), turn.id):
                 return place
         count = {1: "there is one"}.get(len(turns), f"there are {len(turns)}")
         raise UsageError(f"turn {text[:60]}: {count}", hint="harness undo --list")
 
-    def _recorded(self, turn: Turn) -> RecordedTurn:
+    def _recorded(self, turn: ChangedTurn) -> RecordedTurn:
         record = recorded_turn(self._undo_store, turn.id)
         if record is None or not record.windows:
             why = record.why_missing if record is not None else why_not_recorded(self._undo_store.root)
@@ -194,12 +194,12 @@ class SessionUndo:
             )
         return record
 
-    def _is_without_files(self, turn: Turn) -> bool:
+    def _is_without_files(self, turn: ChangedTurn) -> bool:
         """Whether no checkpoint was needed: our own agent takes the first one ahead of a call that may change files."""
         is_own = turn.agent == OWN_AGENT and turn.only_looked
         return is_own and recorded_turn(self._undo_store, turn.id) is None
 
-    def _described(self, turn: Turn, undone: set[str]) -> UndoableTurn:
+    def _described(self, turn: ChangedTurn, undone: set[str]) -> UndoableTurn:
         record = recorded_turn(self._undo_store, turn.id)
         files = len(changed_paths(self._undo_store, record)) if record is not None else 0
         state: Literal["undoable", "undone", "unchanged", "not recorded"] = "undoable"
@@ -293,7 +293,7 @@ def undo_of(store: Store, log_id: str, call: UndoCall, *, is_redo: bool = False)
         return undo.undo(undo.choose(call.turn), UndoChoice(call.paths, call.force), expect=call.expect)
 
 
-def _answer(outcome: Undoing, turns: Sequence[Turn]) -> UndoAnswer:
+def _answer(outcome: Undoing, turns: Sequence[ChangedTurn]) -> UndoAnswer:
     files = [_file(step, outcome.failed.get(step.path, "")) for step in outcome.plan.steps]
     files += [UndoFile(path=path, act="keep", why=why) for path, why in sorted(outcome.plan.kept.items())]
     return UndoAnswer(

@@ -177,7 +177,7 @@ class SharedBackend:
         while True:
             if await self._is_elsewhere(log_id):
                 outcome = await asking.ask(command, seen_seq)
-                if isinstance(outcome, Outcome):
+                if isinstance(outcome, CommandOutcome):
                     return outcome.check()
                 seen_seq = outcome.seen_seq
             try:
@@ -305,18 +305,20 @@ class SharedBackend:
                 self._start(self._answer(command))
 
     async def _answer(self, command: TakenCommand) -> None:
-        outcome = Outcome()
+        outcome = CommandOutcome()
         try:
             await self._carry_out_here(command.log_id, _decoder.decode(command.command), command.seen_seq)
         except HarnessError as error:
             if isinstance(error, LogLocked) and self._own.hub(command.log_id) is None:
                 await self._quietly(lambda: self._mailbox.give_back(command.key))
                 return
-            outcome = Outcome(type(error).__name__, error.message, error.hint)
+            outcome = CommandOutcome(type(error).__name__, error.message, error.hint)
         except msgspec.DecodeError as error:
-            outcome = Outcome("UsageError", f"the server that runs it does not know this command: {error}")
+            outcome = CommandOutcome(
+                "UsageError", f"the server that runs it does not know this command: {error}"
+            )
         except Exception as error:  # noqa: BLE001 # the other server waits for an outcome
-            outcome = Outcome("HarnessError", "an internal error of the server that runs it")
+            outcome = CommandOutcome("HarnessError", "an internal error of the server that runs it")
             self._loop.call_exception_handler({"message": "a command of another server", "exception": error})
         await self._quietly(lambda: self._mailbox.answer(command.key, msgspec.json.encode(outcome)))
 
@@ -349,7 +351,7 @@ def _has_text(event: Event, text: str) -> bool:
     )
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+class CommandOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of a command: all empty when it was carried out."""
 
     kind: str = ""
@@ -386,7 +388,7 @@ class RemoteCommand:
         self._deadlines = deadlines
         self._loop = asyncio.get_running_loop()
 
-    async def ask(self, command: bytes, seen_seq: int | None) -> Outcome | Lost:
+    async def ask(self, command: bytes, seen_seq: int | None) -> CommandOutcome | Lost:
         """Raises LogLocked when it was not taken in time, StoreError when it was not answered, UnknownSession."""
         woken = asyncio.Event()
 
@@ -418,14 +420,14 @@ class RemoteCommand:
     def _leave(self, command: bytes, within_s: float, seen_seq: int | None) -> None:
         self._mailbox.leave(self._log_id, self._key, command, within_s=within_s, seen_seq=seen_seq)
 
-    def _look(self, seen_seq: int | None, now_s: float) -> Outcome | Lost | None:
+    def _look(self, seen_seq: int | None, now_s: float) -> CommandOutcome | Lost | None:
         mailbox, key = self._mailbox, self._key
         state = mailbox.look(key)
         if state is None:
             raise UnknownSession(f"session {self._log_id} was deleted meanwhile")
         if state.has_result:
             result = mailbox.fetch(key)
-            return None if result is None else msgspec.json.decode(result, type=Outcome)
+            return None if result is None else msgspec.json.decode(result, type=CommandOutcome)
         if state.taken_by and not state.is_being_done:
             taken_seq = mailbox.take_back(key, state.taken_by)
             seqs = [seq for seq in (seen_seq, taken_seq) if seq is not None]

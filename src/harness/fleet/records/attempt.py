@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from harness.events import Usage
 
-Fault: TypeAlias = Literal[
+AttemptFault: TypeAlias = Literal[
     "",
     "lost",
     "interrupted",
@@ -32,7 +32,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     case: str
     number: int
-    fault: Fault = ""
+    fault: AttemptFault = ""
     detail: str = ""
     log_id: str = ""
     outcome: str = ""

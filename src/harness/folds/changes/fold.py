@@ -185,7 +185,7 @@ class ChangedFile(msgspec.Struct):
         return all(edit.has_text for edit in self.edits)
 
 
-class Turn(msgspec.Struct):
+class ChangedTurn(msgspec.Struct):
     """A top run of the conversation."""
 
     id: str
@@ -206,7 +206,7 @@ class ChangeHistory:
 
     def __init__(self) -> None:
         self.files: dict[str, ChangedFile] = {}
-        self.turns: dict[str, Turn] = {}
+        self.turns: dict[str, ChangedTurn] = {}
         self.cwd = ""
         """The folder of the last run."""
         self.runner = ""
@@ -238,7 +238,7 @@ class ChangeHistory:
     def _note_turn(self, run: RunNode, event: Event) -> None:
         turn = self.turns.get(run.id)
         if turn is None:
-            turn = self.turns[run.id] = Turn(run.id, run.number, event.timestamp_ms)
+            turn = self.turns[run.id] = ChangedTurn(run.id, run.number, event.timestamp_ms)
         turn.last_ms = event.timestamp_ms
         if run.start is not None and run.start.cwd:
             self.cwd, self.runner = run.start.cwd, run.start.runner

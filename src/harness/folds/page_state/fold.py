@@ -41,7 +41,7 @@ from harness.events import (
 from harness.folds.page_state import shapes
 from harness.folds.page_state.calls import Calls
 from harness.folds.page_state.messages import MessageWriter, ShownRun
-from harness.folds.page_state.object_stream import Operation, Path
+from harness.folds.page_state.object_stream import ObjectChange, Path
 from harness.folds.page_state.tree import Tree
 from harness.formatting.amounts import settled, top_of
 from harness.formatting.approval import briefing_words
@@ -287,7 +287,7 @@ class StateFold:
         """The state as JSON."""
         return self._tree.encoded()
 
-    def feed(self, event: Event, /) -> list[Operation]:
+    def feed(self, event: Event, /) -> list[ObjectChange]:
         runs = self._runs
         run = runs.feed(event)
         if runs.began or runs.ended:
@@ -306,7 +306,7 @@ class StateFold:
         if self._runs.withdrawn is not None:
             self._messages.withdraw(shown_run, self._runs.withdrawn)
 
-    def note(self, name: str, value: Any) -> list[Operation]:
+    def note(self, name: str, value: Any) -> list[ObjectChange]:
         """Set something that the log does not say: the state shows `value` under `name`."""
         self._tree.change((name,), value)
         return self._tree.take_operations()
@@ -316,7 +316,7 @@ class StateFold:
         """Whether the latest run has neither ended nor been suspended."""
         return self._runs.open_top is not None
 
-    def abandon(self) -> list[Operation]:
+    def abandon(self) -> list[ObjectChange]:
         """The log has no writer any more: what is open in it was interrupted."""
         self._end_all(self._runs.abandon())
         return self._tree.take_operations()

@@ -31,7 +31,7 @@ _LONGEST_INDEX = 21
 Path = tuple[str, ...]
 
 
-class Operation(msgspec.Struct, frozen=True):
+class ObjectChange(msgspec.Struct, frozen=True):
     """One change. `value` is any JSON value, or the same already encoded (`msgspec.Raw`)."""
 
     type: Literal["set", "append-text"]
@@ -44,7 +44,7 @@ class BadOperation(ValueError):
 
 
 def apply(state: Any, operations: Iterable[Any], *, strict: bool = True) -> Any:
-    """The state after the operations (`Operation`, or the same as a dictionary). Raises BadOperation if strict."""
+    """The state after the operations (`ObjectChange`, or the same as a dictionary). Raises BadOperation if strict."""
     for operation in operations:
         try:
             state = _applied(state, *_fields(operation), strict=strict)
@@ -54,10 +54,10 @@ def apply(state: Any, operations: Iterable[Any], *, strict: bool = True) -> Any:
     return state
 
 
-def diff(before: Any, after: Any, path: Path = ()) -> list[Operation]:
+def diff(before: Any, after: Any, path: Path = ()) -> list[ObjectChange]:
     """Operations that turn one value into another, found by a plain comparison."""
     if type(before) is not type(after):
-        return [Operation("set", path, after)]
+        return [ObjectChange("set", path, after)]
     if isinstance(before, str):
         return _text_diff(before, after, path)
     if isinstance(before, dict) and before.keys() <= after.keys() and not _is_unsafe_change(before, after):
@@ -67,18 +67,18 @@ def diff(before: Any, after: Any, path: Path = ()) -> list[Operation]:
         keys = range(len(after))
         mirror = dict(enumerate(before))
     else:
-        return [] if _is_same(before, after) else [Operation("set", path, after)]
-    operations: list[Operation] = []
+        return [] if _is_same(before, after) else [ObjectChange("set", path, after)]
+    operations: list[ObjectChange] = []
     for key in keys:
         place = (*path, str(key))
         if key in mirror:
             operations += diff(mirror[key], after[key], place)
         else:
-            operations.append(Operation("set", place, after[key]))
+            operations.append(ObjectChange("set", place, after[key]))
     return operations
 
 
-def merge(operations: Iterable[Operation]) -> list[Operation]:
+def merge(operations: Iterable[ObjectChange]) -> list[ObjectChange]:
     """The same change in fewer operations: text is joined, and overwritten values are left out."""
     merger = Merger()
     for operation in operations:
@@ -105,7 +105,7 @@ class Merger:
         self._below: dict[Path, set[Path]] = {}
         """Places that have a `_latest` operation, under each place above them."""
 
-    def add(self, operation: Operation) -> None:
+    def add(self, operation: ObjectChange) -> None:
         path = operation.path
         at = self._latest.get(path)
         if operation.type == "append-text":
@@ -122,9 +122,9 @@ class Merger:
                 return
         self._put(operation)
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ObjectChange]:
         return [
-            Operation(type, path, "".join(value) if isinstance(value, _Pieces) else value)
+            ObjectChange(type, path, "".join(value) if isinstance(value, _Pieces) else value)
             for type, path, value in zip(self._types, self._paths, self._values, strict=True)
             if type is not None
         ]
@@ -139,7 +139,7 @@ class Merger:
             return False
         return True
 
-    def _put(self, operation: Operation) -> None:
+    def _put(self, operation: ObjectChange) -> None:
         path = operation.path
         for length in range(len(path)):
             above = path[:length]
@@ -158,7 +158,7 @@ class Merger:
 
 
 def _fields(operation: Any) -> tuple[str, Sequence[str], Any]:
-    if isinstance(operation, Operation):
+    if isinstance(operation, ObjectChange):
         value = operation.value
         if isinstance(value, msgspec.Raw):
             value = msgspec.json.decode(value)
@@ -216,12 +216,12 @@ def _replaced(container: Any, key: Any, value: Any) -> Any:
     return copy
 
 
-def _text_diff(before: str, after: str, path: Path) -> list[Operation]:
+def _text_diff(before: str, after: str, path: Path) -> list[ObjectChange]:
     if before == after:
         return []
     if before and after.startswith(before):
-        return [Operation("append-text", path, after[len(before) :])]
-    return [Operation("set", path, after)]
+        return [ObjectChange("append-text", path, after[len(before) :])]
+    return [ObjectChange("set", path, after)]
 
 
 def _is_unsafe_change(before: dict[str, Any], after: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harness.events import Relay, SessionStart, Task, Usage
-from harness.folds.page_state.object_stream import Operation
+from harness.folds.page_state.object_stream import ObjectChange
 from harness.formatting.approval import calls_data, choices_data, preview_data
 from harness.formatting.json_text import encode
 
@@ -180,7 +180,7 @@ def state_message(state: bytes, seq: int) -> bytes:
     return b'{"type":"state","state":%b,"seq":%d}' % (state, seq)
 
 
-def delta_message(operations: Sequence[Operation], seq: int) -> bytes:
+def delta_message(operations: Sequence[ObjectChange], seq: int) -> bytes:
     return b'{"type":"delta","operations":%b,"seq":%d}' % (encode(operations), seq)
 
 

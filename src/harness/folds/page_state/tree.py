@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harness.folds.page_state.object_stream import Operation, Path
+from harness.folds.page_state.object_stream import ObjectChange, Path
 from harness.formatting.json_text import encode
 from harness.log.codec import storable
 
@@ -37,7 +37,7 @@ class TextNode:
 class Tree:
     def __init__(self, value: dict[str, Any]) -> None:
         self._root = value
-        self._operations: list[Operation] = []
+        self._operations: list[ObjectChange] = []
 
     @property
     def value(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Tree:
             parent.append(value)
         else:
             parent[int(key)] = value
-        self._operations.append(Operation("set", path, plain))
+        self._operations.append(ObjectChange("set", path, plain))
 
     def change(self, path: Path, value: Any) -> None:
         """Set a plain value; records nothing if it is unchanged."""
@@ -88,7 +88,7 @@ class Tree:
             current.add(text)
         else:
             parent[key] = TextNode(current, text)
-        self._operations.append(Operation("append-text", path, text))
+        self._operations.append(ObjectChange("append-text", path, text))
 
     def push(self, path: Path, value: Any) -> Path:
         """Append to a list; returns the path of the new item."""
@@ -105,7 +105,7 @@ class Tree:
             self.set((*path, str(number)), item)
         return place
 
-    def take_operations(self) -> list[Operation]:
+    def take_operations(self) -> list[ObjectChange]:
         """The operations since the last call."""
         operations, self._operations = self._operations, []
         return operations

@@ -19,15 +19,15 @@ from harness.models.wires.wire import (
     AnswerEnd,
     AnswerReasoning,
     AnswerText,
-    Endpoint,
     HttpRequest,
+    JsonObject,
     ModelRequest,
-    Record,
     SaidConversation,
     SaidItem,
     StreamFailure,
     StreamFrame,
     WireAnswer,
+    WireEndpoint,
     WireFormat,
     as_text,
     asks_for_models,
@@ -59,7 +59,7 @@ _ERROR_KINDS = {
 }
 
 
-def endpoint(arrived: HttpRequest) -> Endpoint | None:
+def endpoint(arrived: HttpRequest) -> WireEndpoint | None:
     if arrived.path.endswith("/messages"):
         return "answer" if arrived.method == "POST" else None
     if arrived.path.endswith("/messages/count_tokens"):
@@ -100,11 +100,11 @@ def read(arrived: HttpRequest) -> ModelRequest:
     )
 
 
-def _call_ids(message: Record) -> list[Any]:
+def _call_ids(message: JsonObject) -> list[Any]:
     return [block.get("id") for block in records(message.get("content"))]
 
 
-def _results(message: Record) -> list[str]:
+def _results(message: JsonObject) -> list[str]:
     return [
         plain_text(block.get("content"))
         for block in records(message.get("content"))
@@ -112,11 +112,11 @@ def _results(message: Record) -> list[str]:
     ]
 
 
-def whole(answer: WireAnswer) -> Record:
+def whole(answer: WireAnswer) -> JsonObject:
     return _message(answer, [_block(part) for part in answer.parts], _stop(answer), _usage(answer))
 
 
-def _block(part: AnswerText | AnswerReasoning | AnswerCall) -> Record:
+def _block(part: AnswerText | AnswerReasoning | AnswerCall) -> JsonObject:
     match part:
         case AnswerText():
             return {"type": "text", "text": part.text}
@@ -135,8 +135,8 @@ def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
     for index, part in enumerate(answer.parts):
         match part:
             case AnswerText():
-                block: Record = {"type": "text", "text": ""}
-                deltas: Iterable[Record] = (_delta("text", piece) for piece in part.pieces())
+                block: JsonObject = {"type": "text", "text": ""}
+                deltas: Iterable[JsonObject] = (_delta("text", piece) for piece in part.pieces())
             case AnswerReasoning():
                 block = {"type": "thinking", "thinking": "", "signature": ""}
                 signature = {"type": "signature_delta", "signature": _SIGNATURE}
@@ -155,7 +155,7 @@ def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
     yield _event("message_stop")
 
 
-def _delta(kind: str, piece: str) -> Record:
+def _delta(kind: str, piece: str) -> JsonObject:
     return {"type": f"{kind}_delta", kind: piece}
 
 
@@ -163,7 +163,9 @@ def _event(kind: str, part: int = -1, /, **fields: Any) -> StreamFrame:
     return StreamFrame(sse({"type": kind, **fields}, kind), part)
 
 
-def _message(answer: WireAnswer, content: list[Record], stop: str | None, usage: Record) -> Record:
+def _message(
+    answer: WireAnswer, content: list[JsonObject], stop: str | None, usage: JsonObject
+) -> JsonObject:
     return {
         "id": f"msg_{answer.id}",
         "type": "message",
@@ -182,7 +184,7 @@ def _stop(answer: WireAnswer) -> str:
     return "tool_use" if answer.has_calls else "end_turn"
 
 
-def _usage(answer: WireAnswer) -> Record:
+def _usage(answer: WireAnswer) -> JsonObject:
     """Thinking counts as output, and is not counted apart."""
     tokens = answer.tokens
     return {
@@ -195,7 +197,7 @@ def _usage(answer: WireAnswer) -> Record:
     }
 
 
-def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
+def refusal(status: int, message: str, retry_after_s: float | None) -> JsonObject:
     del retry_after_s
     kind = _ERROR_KINDS.get(status, "api_error")
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_lab"}
@@ -206,14 +208,14 @@ def failed(failing: StreamFailure, request: ModelRequest) -> bytes:
     return sse(refusal(failing.status, failing.message, None), "error")
 
 
-def models(arrived: HttpRequest) -> Record:
+def models(arrived: HttpRequest) -> JsonObject:
     if name := named_model(arrived):
         return _model(name)
     entries = [_model(name) for name in MODELS]
     return {"data": entries, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
 
 
-def _model(name: str) -> Record:
+def _model(name: str) -> JsonObject:
     return {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}
 
 
@@ -228,7 +230,7 @@ _OPTIONS = (
 )
 
 
-def said(body: Record) -> SaidConversation:
+def said(body: JsonObject) -> SaidConversation:
     messages = records(body.get("messages"))
     # Instructions may also come between messages.
     instructions = [message.get("content") for message in messages if message.get("role") == "system"]
@@ -264,10 +266,10 @@ def _said_block(role: str, block: Any) -> SaidItem:
     return SaidItem(role, "other", block)
 
 
-def end(events: Iterable[Record]) -> AnswerEnd:
+def end(events: Iterable[JsonObject]) -> AnswerEnd:
     """Usage comes in two parts: what was read at the beginning, what was written at the end."""
     model, stop, calls = "", "", 0
-    usage: Record = {}
+    usage: JsonObject = {}
     for event in events:
         message = event if event.get("type") == "message" else record_of(event.get("message"))
         model = text_of(message.get("model")) or model
@@ -280,7 +282,7 @@ def end(events: Iterable[Record]) -> AnswerEnd:
     return AnswerEnd(_stated(usage) if usage else None, model, stop, calls, speed)
 
 
-def _stated(usage: Record) -> Usage:
+def _stated(usage: JsonObject) -> Usage:
     cache_creation, output_details = (
         record_of(usage.get("cache_creation")),
         usage.get("output_tokens_details"),

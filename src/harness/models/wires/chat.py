@@ -18,15 +18,15 @@ from harness.models.wires.wire import (
     AnswerEnd,
     AnswerReasoning,
     AnswerText,
-    Endpoint,
     HttpRequest,
+    JsonObject,
     ModelRequest,
-    Record,
     SaidConversation,
     SaidItem,
     StreamFailure,
     StreamFrame,
     WireAnswer,
+    WireEndpoint,
     WireFormat,
     as_text,
     asks_for_models,
@@ -53,7 +53,7 @@ _ERROR_KINDS = {
 }
 
 
-def endpoint(arrived: HttpRequest) -> Endpoint | None:
+def endpoint(arrived: HttpRequest) -> WireEndpoint | None:
     if arrived.path.endswith("/chat/completions"):
         return "answer" if arrived.method == "POST" else None
     return "models" if asks_for_models(arrived) and not is_from_google(arrived) else None
@@ -88,12 +88,12 @@ def read(arrived: HttpRequest) -> ModelRequest:
     )
 
 
-def _call_ids(message: Record) -> list[Any]:
+def _call_ids(message: JsonObject) -> list[Any]:
     return [call.get("id") for call in records(message.get("tool_calls"))]
 
 
-def whole(answer: WireAnswer) -> Record:
-    message: Record = {"role": "assistant", "content": None}
+def whole(answer: WireAnswer) -> JsonObject:
+    message: JsonObject = {"role": "assistant", "content": None}
     calls = []
     for part in answer.parts:
         match part:
@@ -115,11 +115,11 @@ def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
     for index, part in enumerate(answer.parts):
         match part:
             case AnswerText():
-                deltas: Iterable[Record] = ({"content": piece} for piece in part.pieces())
+                deltas: Iterable[JsonObject] = ({"content": piece} for piece in part.pieces())
             case AnswerReasoning():
                 deltas = ({"reasoning_content": piece} for piece in part.pieces())
             case AnswerCall():
-                tool_call: Record = {"index": calls, **_call(part, "")}
+                tool_call: JsonObject = {"index": calls, **_call(part, "")}
                 rest = [
                     {"index": calls, "function": {"arguments": piece}} for piece in pieces(part.arguments)
                 ]
@@ -133,12 +133,12 @@ def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
     yield StreamFrame(b"data: [DONE]\n\n")
 
 
-def _chunk(answer: WireAnswer, delta: Record, part: int = -1, finish: str | None = None) -> StreamFrame:
+def _chunk(answer: WireAnswer, delta: JsonObject, part: int = -1, finish: str | None = None) -> StreamFrame:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     return StreamFrame(sse(_completion(answer, "chat.completion.chunk", [choice])), part)
 
 
-def _call(part: AnswerCall, arguments: str) -> Record:
+def _call(part: AnswerCall, arguments: str) -> JsonObject:
     return {
         "id": f"call_{part.id}",
         "type": "function",
@@ -146,7 +146,7 @@ def _call(part: AnswerCall, arguments: str) -> Record:
     }
 
 
-def _completion(answer: WireAnswer, kind: str, choices: list[Record]) -> Record:
+def _completion(answer: WireAnswer, kind: str, choices: list[JsonObject]) -> JsonObject:
     return {
         "id": f"chatcmpl-{answer.id}",
         "object": kind,
@@ -162,7 +162,7 @@ def _stop(answer: WireAnswer) -> str:
     return "tool_calls" if answer.has_calls else "stop"
 
 
-def _usage(answer: WireAnswer) -> Record:
+def _usage(answer: WireAnswer) -> JsonObject:
     """Tokens that were written to a cache are not stated: they count as input."""
     tokens = answer.tokens
     prompt = tokens.input + tokens.cache_read + tokens.cache_write
@@ -176,7 +176,7 @@ def _usage(answer: WireAnswer) -> Record:
     }
 
 
-def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
+def refusal(status: int, message: str, retry_after_s: float | None) -> JsonObject:
     del retry_after_s
     return openai_error(_ERROR_KINDS, status, message)
 
@@ -186,13 +186,13 @@ def failed(failing: StreamFailure, request: ModelRequest) -> bytes:
     return sse(refusal(failing.status, failing.message, None))
 
 
-def models(arrived: HttpRequest) -> Record:
+def models(arrived: HttpRequest) -> JsonObject:
     if name := named_model(arrived):
         return _model(name)
     return {"object": "list", "data": [_model(name) for name in MODELS]}
 
 
-def _model(name: str) -> Record:
+def _model(name: str) -> JsonObject:
     return {"id": name, "object": "model", "created": CREATED_S, "owned_by": "lab"}
 
 
@@ -202,7 +202,7 @@ _OPTIONS = (
 )
 
 
-def said(body: Record) -> SaidConversation:
+def said(body: JsonObject) -> SaidConversation:
     system: list[str] = []
     items: list[SaidItem] = []
     for message in records(body.get("messages")):
@@ -217,7 +217,7 @@ def said(body: Record) -> SaidConversation:
     return SaidConversation(system, items, tools, kept_options(body, *_OPTIONS))
 
 
-def _said_message(role: str, message: Record) -> Iterator[SaidItem]:
+def _said_message(role: str, message: JsonObject) -> Iterator[SaidItem]:
     if role == "tool":
         yield SaidItem("tool", "result", message.get("content"), text_of(message.get("tool_call_id")))
         return
@@ -239,10 +239,10 @@ def _said_message(role: str, message: Record) -> Iterator[SaidItem]:
         yield SaidItem(role, "call", arguments, text_of(call.get("id")), text_of(function.get("name")))
 
 
-def end(events: Iterable[Record]) -> AnswerEnd:
+def end(events: Iterable[JsonObject]) -> AnswerEnd:
     model, stop = "", ""
     calls: set[Any] = set()
-    usage: Record = {}
+    usage: JsonObject = {}
     for number, event in enumerate(events):
         model = text_of(event.get("model")) or model
         usage = record_of(event.get("usage")) or usage

@@ -18,15 +18,15 @@ from harness.models.wires.wire import (
     AnswerEnd,
     AnswerReasoning,
     AnswerText,
-    Endpoint,
     HttpRequest,
+    JsonObject,
     ModelRequest,
-    Record,
     SaidConversation,
     SaidItem,
     StreamFailure,
     StreamFrame,
     WireAnswer,
+    WireEndpoint,
     WireFormat,
     as_text,
     asks_for_models,
@@ -53,7 +53,7 @@ _STATUS_NAMES = {
     500: "INTERNAL",
     504: "DEADLINE_EXCEEDED",
 }
-_ERRANDS: dict[str, Endpoint] = {
+_ERRANDS: dict[str, WireEndpoint] = {
     "generateContent": "answer",
     "streamGenerateContent": "answer",
     "countTokens": "count",
@@ -62,7 +62,7 @@ _SEPARATORS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 _SIGNATURE = "bGFiLXNpZ25hdHVyZQ=="
 
 
-def endpoint(arrived: HttpRequest) -> Endpoint | None:
+def endpoint(arrived: HttpRequest) -> WireEndpoint | None:
     if arrived.method == "POST":
         return _ERRANDS.get(arrived.path.rpartition(":")[2])
     return "models" if asks_for_models(arrived) and is_from_google(arrived) else None
@@ -106,7 +106,7 @@ def read(arrived: HttpRequest) -> ModelRequest:
     )
 
 
-def whole(answer: WireAnswer) -> Record:
+def whole(answer: WireAnswer) -> JsonObject:
     parts = [part for frame in _groups(answer, is_whole=True) for part in frame[1]]
     return _chunk(answer, parts or [{"text": ""}], is_last=True)
 
@@ -117,7 +117,7 @@ def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
 
 
 def _events(answer: WireAnswer) -> Iterator[StreamFrame]:
-    held_group: tuple[int, list[Record]] | None = None
+    held_group: tuple[int, list[JsonObject]] | None = None
     for group in _groups(answer):
         if held_group is not None:
             yield _event(answer, *held_group, is_last=False)
@@ -125,7 +125,7 @@ def _events(answer: WireAnswer) -> Iterator[StreamFrame]:
     yield _event(answer, *(held_group or (-1, [{"text": ""}])), is_last=True)
 
 
-def _event(answer: WireAnswer, index: int, parts: list[Record], *, is_last: bool) -> StreamFrame:
+def _event(answer: WireAnswer, index: int, parts: list[JsonObject], *, is_last: bool) -> StreamFrame:
     data = sse(_chunk(answer, parts, is_last=is_last))
     for separator, escape in _SEPARATORS:
         data = data.replace(separator, escape)
@@ -141,9 +141,9 @@ def _elements(frames: Iterator[StreamFrame]) -> Iterator[StreamFrame]:
     yield StreamFrame(b"]")
 
 
-def _groups(answer: WireAnswer, *, is_whole: bool = False) -> Iterator[tuple[int, list[Record]]]:
+def _groups(answer: WireAnswer, *, is_whole: bool = False) -> Iterator[tuple[int, list[JsonObject]]]:
     """The parts of each chunk; calls that follow one another come together, as the API sends them."""
-    calls: list[Record] = []
+    calls: list[JsonObject] = []
     latest = -1
     for index, part in enumerate(answer.parts):
         if calls and not isinstance(part, AnswerCall):
@@ -158,7 +158,7 @@ def _groups(answer: WireAnswer, *, is_whole: bool = False) -> Iterator[tuple[int
                 yield from ((index, [{"text": piece, "thought": True}]) for piece in text_pieces)
             case AnswerCall(is_malformed=False):
                 arguments = part.input if isinstance(part.input, dict) else {"input": part.input}
-                call: Record = {"functionCall": {"name": part.name, "args": arguments}}
+                call: JsonObject = {"functionCall": {"name": part.name, "args": arguments}}
                 calls.append(call if calls else call | {"thoughtSignature": _SIGNATURE})
                 latest = index
             case AnswerCall():
@@ -167,9 +167,9 @@ def _groups(answer: WireAnswer, *, is_whole: bool = False) -> Iterator[tuple[int
         yield latest, calls
 
 
-def _chunk(answer: WireAnswer, parts: list[Record], *, is_last: bool) -> Record:
-    candidate: Record = {"content": {"role": "model", "parts": parts}, "index": 0}
-    chunk: Record = {"candidates": [candidate], "modelVersion": answer.model, "responseId": answer.id}
+def _chunk(answer: WireAnswer, parts: list[JsonObject], *, is_last: bool) -> JsonObject:
+    candidate: JsonObject = {"content": {"role": "model", "parts": parts}, "index": 0}
+    chunk: JsonObject = {"candidates": [candidate], "modelVersion": answer.model, "responseId": answer.id}
     if is_last:
         candidate["finishReason"] = _stop(answer)
         chunk["usageMetadata"] = _usage(answer)
@@ -183,7 +183,7 @@ def _stop(answer: WireAnswer) -> str:
     return "MALFORMED_FUNCTION_CALL" if is_malformed else "STOP"
 
 
-def _usage(answer: WireAnswer) -> Record:
+def _usage(answer: WireAnswer) -> JsonObject:
     """Tokens that were written to a cache are not stated: they count as input."""
     tokens = answer.tokens
     prompt = tokens.input + tokens.cache_read + tokens.cache_write
@@ -199,9 +199,9 @@ def _usage(answer: WireAnswer) -> Record:
     return usage
 
 
-def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
+def refusal(status: int, message: str, retry_after_s: float | None) -> JsonObject:
     default = "FAILED_PRECONDITION" if status < 500 else "UNAVAILABLE"
-    error: Record = {"code": status, "message": message, "status": _STATUS_NAMES.get(status, default)}
+    error: JsonObject = {"code": status, "message": message, "status": _STATUS_NAMES.get(status, default)}
     if retry_after_s is not None:
         kind = "type.googleapis.com/google.rpc.RetryInfo"
         error["details"] = [{"@type": kind, "retryDelay": f"{retry_after_s:g}s"}]
@@ -215,18 +215,18 @@ def failed(failing: StreamFailure, request: ModelRequest) -> bytes:
     return (b",\r\n" if failing.sent else b"[") + encode(body) + b"]"
 
 
-def models(arrived: HttpRequest) -> Record:
+def models(arrived: HttpRequest) -> JsonObject:
     if name := named_model(arrived):
         return _model(name)
     return {"models": [_model(name) for name in MODELS]}
 
 
-def _model(name: str) -> Record:
+def _model(name: str) -> JsonObject:
     methods = ["generateContent", "countTokens"]
     return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
 
 
-def said(body: Record) -> SaidConversation:
+def said(body: JsonObject) -> SaidConversation:
     instruction = record_of(body.get("systemInstruction") or body.get("system_instruction"))
     system = [as_text(record_of(part).get("text", part)) for part in parts_of(instruction.get("parts"))]
     items = [
@@ -242,7 +242,7 @@ def said(body: Record) -> SaidConversation:
     return SaidConversation(system, items, tools, kept_options(body, "generationConfig", "toolConfig"))
 
 
-def _said_part(role: str, part: Record) -> SaidItem:
+def _said_part(role: str, part: JsonObject) -> SaidItem:
     if call := record_of(part.get("functionCall")):
         return SaidItem(role, "call", call.get("args"), text_of(call.get("id")), text_of(call.get("name")))
     if result := record_of(part.get("functionResponse")):
@@ -255,9 +255,9 @@ def _said_part(role: str, part: Record) -> SaidItem:
     return SaidItem(role, "text", as_text(part.get("text", part)))
 
 
-def end(events: Iterable[Record]) -> AnswerEnd:
+def end(events: Iterable[JsonObject]) -> AnswerEnd:
     model, stop, calls = "", "", 0
-    usage: Record = {}
+    usage: JsonObject = {}
     for event in events:
         model = text_of(event.get("modelVersion")) or model
         usage |= record_of(event.get("usageMetadata"))

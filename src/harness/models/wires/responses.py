@@ -19,15 +19,15 @@ from harness.models.wires.wire import (
     AnswerEnd,
     AnswerReasoning,
     AnswerText,
-    Endpoint,
     HttpRequest,
+    JsonObject,
     ModelRequest,
-    Record,
     SaidConversation,
     SaidItem,
     StreamFailure,
     StreamFrame,
     WireAnswer,
+    WireEndpoint,
     WireFormat,
     as_text,
     divide,
@@ -61,7 +61,7 @@ _ERROR_KINDS = {
 }
 
 
-def endpoint(arrived: HttpRequest) -> Endpoint | None:
+def endpoint(arrived: HttpRequest) -> WireEndpoint | None:
     if arrived.method != "POST":
         return None
     if arrived.path.endswith("/responses/compact"):
@@ -102,16 +102,16 @@ def read(arrived: HttpRequest) -> ModelRequest:
     )
 
 
-def _is_answer(item: Record) -> bool:
+def _is_answer(item: JsonObject) -> bool:
     return item.get("role") == "assistant" or text_of(item.get("type")) in _ANSWER_KINDS
 
 
-def _output(item: Record) -> str:
+def _output(item: JsonObject) -> str:
     output = item.get("output")
     return output if isinstance(output, str) else plain_text(output)
 
 
-def whole(answer: WireAnswer) -> Record:
+def whole(answer: WireAnswer) -> JsonObject:
     items = [_item(answer, index, part, is_done=True) for index, part in enumerate(answer.parts)]
     return _response(answer, items, is_done=True)
 
@@ -140,11 +140,11 @@ def stream(answer: WireAnswer, request: ModelRequest) -> Iterator[StreamFrame]:
     yield event(f"response.{whole_response['status']}", response=whole_response)
 
 
-def _steps(part: AnswerText | AnswerReasoning | AnswerCall) -> Iterator[tuple[str, Record]]:
+def _steps(part: AnswerText | AnswerReasoning | AnswerCall) -> Iterator[tuple[str, JsonObject]]:
     """Between the beginning of an item and its end: its pieces, and once more its whole."""
     match part:
         case AnswerText():
-            place: Record = {"content_index": 0}
+            place: JsonObject = {"content_index": 0}
             yield "content_part.added", place | {"part": _text("")}
             for piece in part.pieces():
                 yield "output_text.delta", place | {"delta": piece}
@@ -168,7 +168,7 @@ def _steps(part: AnswerText | AnswerReasoning | AnswerCall) -> Iterator[tuple[st
 
 def _item(
     answer: WireAnswer, index: int, part: AnswerText | AnswerReasoning | AnswerCall, *, is_done: bool
-) -> Record:
+) -> JsonObject:
     status = "completed" if is_done else "in_progress"
     number = f"{answer.id}_{index}"
     match part:
@@ -187,7 +187,7 @@ def _item(
             }
         case AnswerCall():
             text = part.arguments if is_done else ""
-            item: Record = {"call_id": f"call_{part.id}", "name": part.name, "status": status}
+            item: JsonObject = {"call_id": f"call_{part.id}", "name": part.name, "status": status}
             if _is_custom(part):
                 return {"type": "custom_tool_call", "id": f"ctc_{number}", **item, "input": text}
             if part.namespace:
@@ -200,15 +200,15 @@ def _is_custom(part: AnswerCall) -> bool:
     return isinstance(part.input, str)
 
 
-def _text(text: str) -> Record:
+def _text(text: str) -> JsonObject:
     return {"type": "output_text", "text": text, "annotations": []}
 
 
-def _summary(text: str) -> Record:
+def _summary(text: str) -> JsonObject:
     return {"type": "summary_text", "text": text}
 
 
-def _response(answer: WireAnswer, items: list[Record], *, is_done: bool) -> Record:
+def _response(answer: WireAnswer, items: list[JsonObject], *, is_done: bool) -> JsonObject:
     details = None
     status = "completed" if is_done else "in_progress"
     if is_done and answer.stop:
@@ -232,7 +232,7 @@ def _response(answer: WireAnswer, items: list[Record], *, is_done: bool) -> Reco
     }
 
 
-def _usage(answer: WireAnswer) -> Record:
+def _usage(answer: WireAnswer) -> JsonObject:
     tokens = answer.tokens
     input_tokens = tokens.input + tokens.cache_read + tokens.cache_write
     output_tokens = tokens.output + tokens.reasoning
@@ -248,7 +248,7 @@ def _usage(answer: WireAnswer) -> Record:
     }
 
 
-def refusal(status: int, message: str, retry_after_s: float | None) -> Record:
+def refusal(status: int, message: str, retry_after_s: float | None) -> JsonObject:
     del retry_after_s
     return openai_error(_ERROR_KINDS, status, message)
 
@@ -276,7 +276,7 @@ _OPTIONS = (
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call", "mcp_call")
 
 
-def said(body: Record) -> SaidConversation:
+def said(body: JsonObject) -> SaidConversation:
     system = [as_text(body.get("instructions") or "")]
     items: list[SaidItem] = []
     tool_records = records(body.get("tools"))
@@ -293,7 +293,7 @@ def said(body: Record) -> SaidConversation:
     return SaidConversation(system, items, tools, kept_options(body, *_OPTIONS))
 
 
-def _said_item(item: Record) -> Iterator[SaidItem]:
+def _said_item(item: JsonObject) -> Iterator[SaidItem]:
     kind = text_of(item.get("type")) or "message"
     if kind in _CALLS:
         arguments = item.get("arguments", item.get("input", item.get("action")))
@@ -315,9 +315,9 @@ def _said_item(item: Record) -> Iterator[SaidItem]:
         yield SaidItem(text_of(item.get("role")), "other", item)
 
 
-def end(events: Iterable[Record]) -> AnswerEnd:
+def end(events: Iterable[JsonObject]) -> AnswerEnd:
     model, stop, calls = "", "", 0
-    usage: Record = {}
+    usage: JsonObject = {}
     for event in events:
         is_whole = event.get("object") == "response"
         response = event if is_whole else record_of(event.get("response"))

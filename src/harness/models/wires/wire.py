@@ -11,12 +11,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from harness.contracts.script import Stop
+from harness.contracts.script import ScriptStop
 from harness.events import Usage
 from harness.formats.fields import text_of
 
-Record: TypeAlias = dict[str, Any]
-Endpoint: TypeAlias = Literal["answer", "count", "models", "compact"]
+JsonObject: TypeAlias = dict[str, Any]
+WireEndpoint: TypeAlias = Literal["answer", "count", "models", "compact"]
 """What a route is for: a model's answer, a count of tokens, a list of models, a conversation made shorter."""
 
 MODELS = (
@@ -51,7 +51,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The decoded JSON; text where it is none."""
 
     @property
-    def record(self) -> Record:
+    def record(self) -> JsonObject:
         return self.body if isinstance(self.body, dict) else {}
 
 
@@ -71,11 +71,11 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there is anything to answer."""
     results: tuple[str, ...] = ()
     """The tool results since the last answer."""
-    tools: Mapping[str, Record] = {}
+    tools: Mapping[str, JsonObject] = {}
     """The tools that are offered, with the schema of their input."""
     forced_tool: str = ""
     """The one that must be called."""
-    schema: Record = {}
+    schema: JsonObject = {}
     """What the answer must be, when it must be JSON."""
     previous_id: str = ""
     """The answer that this continues, where the server stores the conversation."""
@@ -165,7 +165,7 @@ class AnswerCall(msgspec.Struct, frozen=True):
     id: str
     """Without the prefix that an API gives it."""
     name: str
-    input: Record | str
+    input: JsonObject | str
     arguments: str
     """The input as text, cut off when it is to be malformed."""
     is_malformed: bool = False
@@ -182,7 +182,7 @@ class WireAnswer(msgspec.Struct, kw_only=True):
     parts: Iterable[AnswerPart]
     """They may still be arriving. Tokens and stop are then known after the last."""
     tokens: Tokens
-    stop: Stop | None = None
+    stop: ScriptStop | None = None
 
     @property
     def has_calls(self) -> bool:
@@ -217,7 +217,7 @@ class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
     """What they expect the base URL to end with."""
     conversation: str
     """The field of a request that holds the messages."""
-    endpoint: Callable[[HttpRequest], Endpoint | None]
+    endpoint: Callable[[HttpRequest], WireEndpoint | None]
     """What a request is for; None when it is not this API's."""
     read: Callable[[HttpRequest], ModelRequest]
     whole: Callable[[WireAnswer], Any]
@@ -226,11 +226,11 @@ class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
     """The body of an error: status, message, seconds to wait."""
     failed: Callable[[StreamFailure, ModelRequest], bytes]
     """What a stream sends when it fails in the middle."""
-    others: Mapping[Endpoint, Callable[[HttpRequest], Any]]
+    others: Mapping[WireEndpoint, Callable[[HttpRequest], Any]]
     """The bodies for the other endpoints."""
-    said: Callable[[Record], SaidConversation]
+    said: Callable[[JsonObject], SaidConversation]
     """What the body of a request says."""
-    end: Callable[[Iterable[Record]], AnswerEnd]
+    end: Callable[[Iterable[JsonObject]], AnswerEnd]
     """What an answer says of itself, from its events; of an answer that was not streamed, from its one value."""
 
 
@@ -266,7 +266,7 @@ def sse(value: Any, event: str = "") -> bytes:
     return head + b"data: " + encode(value) + b"\n\n"
 
 
-def records(value: Any) -> list[Record]:
+def records(value: Any) -> list[JsonObject]:
     """The objects of a list; a single object counts as one."""
     if isinstance(value, dict):
         return [value]
@@ -280,13 +280,13 @@ def plain_text(content: Any) -> str:
     return "\n".join(text for block in records(content) if (text := text_of(block.get("text"))))
 
 
-def texts_of_roles(roles: tuple[str | None, ...], messages: list[Record]) -> str:
+def texts_of_roles(roles: tuple[str | None, ...], messages: list[JsonObject]) -> str:
     """The texts of the messages that have one of these roles."""
     contents = (message.get("content") for message in messages if message.get("role") in roles)
     return "\n".join(map(plain_text, contents))
 
 
-def openai_error(kinds: Mapping[int, tuple[str, str]], status: int, message: str) -> Record:
+def openai_error(kinds: Mapping[int, tuple[str, str]], status: int, message: str) -> JsonObject:
     """The body of an error as the APIs of OpenAI have it. `kinds`: status → type and code."""
     default = ("invalid_request_error" if status < 500 else "server_error", None)
     kind, code = kinds.get(status, default)
@@ -313,11 +313,11 @@ def parts_of(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def kept_options(body: Record, *fields: str) -> Record:
+def kept_options(body: JsonObject, *fields: str) -> JsonObject:
     return {name: body[name] for name in fields if name in body}
 
 
-def events_of(content: bytes) -> Iterator[Record]:
+def events_of(content: bytes) -> Iterator[JsonObject]:
     """The objects of an answer: the events of a stream, the elements of an array, or the one value that it is."""
     start = content[:64].lstrip()
     if start.startswith((b"{", b"[")):
@@ -351,12 +351,12 @@ def pieces(text: str, count: int | None = None) -> list[str]:
 class DividedMessages(NamedTuple):
     """The messages of a request, as its answers divide them."""
 
-    opening: list[Record]
+    opening: list[JsonObject]
     """Before the first answer."""
     answers: int
-    latest: list[Record]
+    latest: list[JsonObject]
     """After the last answer."""
-    leading: list[tuple[str, list[Record]]]
+    leading: list[tuple[str, list[JsonObject]]]
     """The first answers as far as they hold no call of ours: their text, and what came next."""
 
 
@@ -364,9 +364,9 @@ _CALL_ID = re.compile(r"(?:call|toolu)_([a-z][a-z0-9-]*_\d+_\d+)_\d+")
 
 
 def divide(
-    messages: list[Record],
-    is_answer: Callable[[Record], bool],
-    call_ids: Callable[[Record], list[Any]],
+    messages: list[JsonObject],
+    is_answer: Callable[[JsonObject], bool],
+    call_ids: Callable[[JsonObject], list[Any]],
     content: str = "content",
 ) -> DividedMessages:
     """One answer may be several messages in a row; and some agents send each of its calls apart, with the
@@ -377,7 +377,7 @@ def divide(
     last = len(marks) - marks[::-1].index(True) if True in marks else 0
     count = 0
     ids_so_far: set[str] = set()
-    leading: list[tuple[str, list[Record]]] = []
+    leading: list[tuple[str, list[JsonObject]]] = []
     for is_group, pairs in itertools.groupby(zip(marks, messages, strict=True), lambda pair: pair[0]):
         group = [message for _, message in pairs]
         if is_group:
@@ -392,5 +392,5 @@ def divide(
     return DividedMessages(messages[:first], count, messages[last:], leading)
 
 
-def _texts(messages: list[Record], content: str) -> Iterator[Record]:
+def _texts(messages: list[JsonObject], content: str) -> Iterator[JsonObject]:
     return ({"text": plain_text(message.get(content))} for message in messages)

@@ -53,7 +53,7 @@ _NOTHING = "the model ended without a word: ask it again, or choose another mode
 _LOOK_S = 0.2
 """How soon a message is noticed while a run waits for its sub-agents."""
 
-Ending: TypeAlias = Outcome | Literal["suspended"]
+LoopEnding: TypeAlias = Outcome | Literal["suspended"]
 """How the loop ended; `suspended`: a person has to answer before it can continue."""
 
 
@@ -86,7 +86,7 @@ class AgentLoop:
             context, options, self.steps, transcript, recorder, open_tasks=lambda: tools.tasks
         )
 
-    async def run(self) -> Ending:
+    async def run(self) -> LoopEnding:
         """One step after the other, until the model is done."""
         while True:
             self._steer()
@@ -118,7 +118,7 @@ class AgentLoop:
                     self._recorder.put(Warning(message=_NOTHING, code="empty_answer"))
                 return "failed" if has_failed else "completed"
 
-    async def resume(self, resumption: Resumption) -> Ending:
+    async def resume(self, resumption: Resumption) -> LoopEnding:
         """Continue a suspended run: first the calls of its last step, with the answers to their questions."""
         calls = resumption.pending.calls
         if calls and not await self._call(calls, resumption):
@@ -127,7 +127,7 @@ class AgentLoop:
             return "limit_exceeded"
         return "completed" if self._is_enough() else await self.run()
 
-    async def compact(self, focus: str) -> Ending:
+    async def compact(self, focus: str) -> LoopEnding:
         """Only sum up what came before the last turns."""
         await self._compactor.compact(self._tools.offered(), focus)
         return "completed"
@@ -153,7 +153,7 @@ class AgentLoop:
             await agents.wait_for_one(_LOOK_S)
         return True
 
-    async def _suspended(self) -> Ending:
+    async def _suspended(self) -> LoopEnding:
         """What works in the background ends with the run: it is waited for, and its answers stay."""
         while await self._wait_for_agents(lambda: False):
             self._tell_of_agents()
@@ -210,7 +210,7 @@ class AgentLoop:
             self._recorder.add_message(message)
         return bool(last)
 
-    def _stop_repeating(self) -> Ending:
+    def _stop_repeating(self) -> LoopEnding:
         name = self._tools.guard.repeated
         self.steps.fail(
             Error(
@@ -235,7 +235,7 @@ class AgentLoop:
         spent_usd = self._context.spent_usd - self.spent_before_usd
         return self._limits.reached(self.steps.count, self.steps.used, spent_usd)
 
-    def _end_at(self, limit: ReachedLimit) -> Ending | None:
+    def _end_at(self, limit: ReachedLimit) -> LoopEnding | None:
         """End or suspend the run at one of its own limits; None: it ends with a summary."""
         action = self._limits.action(limit, can_ask=self._tools.can_suspend)
         if action == "summarise":
@@ -250,7 +250,7 @@ class AgentLoop:
         self._recorder.put(Warning(message=limit.words, code=limit.limit.code))
         self._recorder.add_reminder(SUMMARISE)
 
-    async def _check_budget(self) -> Ending | None:
+    async def _check_budget(self) -> LoopEnding | None:
         """Whether a limit of `harness budget` ends or suspends the run; None: neither."""
         gate, tools, emit = self._options.gate, self._tools, self._recorder.put
         if gate is None:

@@ -39,7 +39,7 @@ from harness.events import (
     Signal,
     Suspended,
 )
-from harness.native.loop.agent_loop import AgentLoop, Ending
+from harness.native.loop.agent_loop import AgentLoop, LoopEnding
 from harness.native.loop.cancellation import GRACE_S, stoppable
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.resources import Resources
@@ -209,9 +209,9 @@ class AgentRun:
         self.inbox.open(partial(self.context.outbox.append_steering, self.run_id), restored)
 
     async def _run(
-        self, loop: Callable[[], Coroutine[Any, Any, Ending]], announce: Callable[[], None]
+        self, loop: Callable[[], Coroutine[Any, Any, LoopEnding]], announce: Callable[[], None]
     ) -> Result | Suspended:
-        async def body() -> Ending:
+        async def body() -> LoopEnding:
             self.has_begun = True
             announce()
             try:
@@ -221,7 +221,7 @@ class AgentRun:
                 if self._tools.owns_resources:
                     await self._tools.resources.close()
 
-        ending: Ending = "failed"
+        ending: LoopEnding = "failed"
         try:
             ending = await stoppable(self.context, body(), self._grace_s)
         except asyncio.CancelledError:

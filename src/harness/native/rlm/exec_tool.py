@@ -22,7 +22,7 @@ from harness.errors import HarnessError
 from harness.events import Operation
 from harness.events.operation import Command
 from harness.formats.shell import operations_of
-from harness.native.rlm.repl import TRUNCATED, Stream
+from harness.native.rlm.repl import TRUNCATED, ReplStream
 from harness.process.child import OutputChunk
 from harness.process.invocation import Invocation
 from harness.sandbox.rungs import Rung
@@ -54,7 +54,7 @@ class Exec(Tool):
     def __init__(
         self,
         cwd: str,
-        on_output: Callable[[Stream, str], None],
+        on_output: Callable[[ReplStream, str], None],
         timeout_s: float,
         sandbox: Rung | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class Exec(Tool):
 
 
 class _Running:
-    def __init__(self, invocation: Invocation, on_output: Callable[[Stream, str], None]) -> None:
+    def __init__(self, invocation: Invocation, on_output: Callable[[ReplStream, str], None]) -> None:
         self._invocation = invocation
         self._streams = {name: _Captured(name, on_output) for name in ("stdout", "stderr")}
         self._show = on_output
@@ -138,8 +138,8 @@ class _Running:
 class _Captured:
     """One stream of a command: stored up to a limit, shown up to another."""
 
-    def __init__(self, name: Stream, on_output: Callable[[Stream, str], None]) -> None:
-        self._name: Stream = name
+    def __init__(self, name: ReplStream, on_output: Callable[[ReplStream, str], None]) -> None:
+        self._name: ReplStream = name
         self._show = on_output
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._pieces: list[str] = []

@@ -36,7 +36,7 @@ _START_S = 30.0
 _MOST_CALLS = 1000
 _LAST_WORDS_BYTES = 2048
 
-Stream: TypeAlias = Literal["stdout", "stderr"]
+ReplStream: TypeAlias = Literal["stdout", "stderr"]
 _Function: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
 """What code may call: named arguments in, JSON out. What it raises is raised in the code, with the same message."""
 
@@ -90,7 +90,7 @@ class Repl:
         context: str,
         limits: ReplLimits,
         functions: Mapping[str, _Function],
-        on_output: Callable[[Stream, str], None],
+        on_output: Callable[[ReplStream, str], None],
     ) -> None:
         self._context = context
         self._limits = limits

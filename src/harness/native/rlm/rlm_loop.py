@@ -61,7 +61,7 @@ from harness.native.rlm.exec_tool import (
     system_prompt,
 )
 from harness.native.rlm.options import MAX_ITERATIONS, RlmOptions, parse
-from harness.native.rlm.repl import CodeResult, Repl, Stream
+from harness.native.rlm.repl import CodeResult, Repl, ReplStream
 from harness.questions.open_questions import answering
 from harness.questions.permissions import permissions_for
 from harness.runs.launch import Launch
@@ -304,7 +304,7 @@ class RlmRun:
     def _keep_result(self, call_id: str, output: ToolOutput) -> None:
         self._results[call_id] = output.result
 
-    def _show(self, stream: Stream, text: str) -> None:
+    def _show(self, stream: ReplStream, text: str) -> None:
         if self._input is not None:
             self._emit(ReplProgress(id=self._input.id, text=text, stream=stream))
 

@@ -14,7 +14,7 @@ from harness.clients.conversations.log_tail import FindHub, LogTail
 from harness.errors import HarnessError, UnknownSession
 from harness.events import Event
 from harness.folds.page_state.fold import StateFold
-from harness.folds.page_state.object_stream import Operation
+from harness.folds.page_state.object_stream import ObjectChange
 from harness.folds.page_state.shapes import state_message
 from harness.log.store import Store
 from harness.server.live.frames import Frames, Packet
@@ -63,7 +63,7 @@ class SessionChannel:
         self._find_bus = find_bus
         self._bus: Bus | None = None
         """Which reads the log for this channel as well; without one, `_tail` does."""
-        self._pushed: list[Operation] = []
+        self._pushed: list[ObjectChange] = []
         """What the bus has read since the last frame."""
         self._listeners: set[PacketListener] = set()
         self._published = asyncio.Event()
@@ -210,7 +210,7 @@ class SessionChannel:
         if is_more:
             self._schedule()
 
-    def _read_on(self) -> tuple[list[Operation], bool]:
+    def _read_on(self) -> tuple[list[ObjectChange], bool]:
         """Fold new events; returns the operations, and whether there is more to read."""
         if self._bus is not None:
             self._bus.deliver()
@@ -255,7 +255,7 @@ class SessionChannel:
             with suppress(HarnessError):  # it was deleted
                 self._tail.seek(self._fold.seq)
 
-    def _publish(self, operations: list[Operation]) -> None:
+    def _publish(self, operations: list[ObjectChange]) -> None:
         if self._pushed:
             operations = [*self._pushed, *operations]
             self._pushed = []
@@ -275,7 +275,7 @@ class SessionChannel:
     def _note_status(self) -> None:
         self._publish(self._status_changes())
 
-    def _status_changes(self) -> list[Operation]:
+    def _status_changes(self) -> list[ObjectChange]:
         try:
             status = self._find_status(self.log_id)
             self._missed = 0
@@ -287,7 +287,7 @@ class SessionChannel:
         is_held = status.is_running
         if not status.is_ours and self._tail is not None:
             is_held = self._tail.is_live()
-        operations: list[Operation] = []
+        operations: list[ObjectChange] = []
         if is_held:
             self._is_completed = False
         elif self._find_hub(self.log_id) is None:
@@ -299,7 +299,7 @@ class SessionChannel:
         operations += self._fold.note("grants", list(status.grants))
         return operations + self._fold.note("capabilities", status.capabilities)
 
-    def _note_elsewhere(self) -> list[Operation]:
+    def _note_elsewhere(self) -> list[ObjectChange]:
         """Of a conversation that another server has: only its log shows whether it runs."""
         if self._elsewhere is None:
             return []
@@ -315,9 +315,9 @@ class SessionChannel:
             *self._fold.note("capabilities", status.capabilities),
         ]
 
-    def _note_end(self) -> list[Operation]:
+    def _note_end(self) -> list[ObjectChange]:
         """The log has no writer: a run without an end has died."""
-        operations: list[Operation] = []
+        operations: list[ObjectChange] = []
         is_more = True
         while is_more:  # what was written last may not have been read yet
             events_read, is_more = self._read_on()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from harness.folds.page_state.object_stream import Merger, Operation, merge
+from harness.folds.page_state.object_stream import Merger, ObjectChange, merge
 from harness.folds.page_state.shapes import delta_message, state_message
 
 MOST_FRAMES = 512
@@ -61,7 +61,7 @@ class Frames:
 
     def __init__(self, encode: Callable[[], bytes], seq: int, base: int = 0) -> None:
         self._encode = encode
-        self._frames: deque[tuple[Sequence[Operation], int, int]] = deque()
+        self._frames: deque[tuple[Sequence[ObjectChange], int, int]] = deque()
         """Operations, the `seq` after them, and about how many bytes they take."""
         self._bytes = 0
         self._base = base
@@ -74,7 +74,7 @@ class Frames:
     def head(self) -> int:
         return self._base + len(self._frames)
 
-    def add(self, operations: Sequence[Operation], seq: int) -> None:
+    def add(self, operations: Sequence[ObjectChange], seq: int) -> None:
         merged = merge(operations)
         message = delta_message(merged, seq)
         self._ready = {self.head: Packet(message)}

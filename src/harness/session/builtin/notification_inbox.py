@@ -15,8 +15,8 @@ from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.notifications import (
     Notification,
     NotificationInbox,
+    NotificationStatus,
     Priority,
-    Status,
     notification_signal,
 )
 
@@ -25,13 +25,13 @@ _DESCRIPTION = (
     "See and settle the notifications of this thread: list those that wait, read them in full after a summary, "
     "mark one as seen, dismiss or archive it, or search the old ones."
 )
-_SETTLED: dict[str, Status] = {"markSeen": "seen", "dismiss": "dismissed", "archive": "archived"}
+_SETTLED: dict[str, NotificationStatus] = {"markSeen": "seen", "dismiss": "dismissed", "archive": "archived"}
 
 
 class InboxArguments(Arguments, frozen=True, kw_only=True):
     action: Literal["list", "read", "markSeen", "dismiss", "archive", "search"]
     id: Annotated[str, Meta(description="of one notification")] = ""
-    status: Status | UnsetType = UNSET
+    status: NotificationStatus | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
     source: str = ""
     query: str = ""
@@ -75,7 +75,7 @@ class NotificationInboxTool(Tool):
         return record
 
     def _found(self, order: InboxArguments, *, search: str = "", unread: bool = False) -> list[Notification]:
-        statuses: Sequence[Status] = ("pending", "delivered") if unread else ()
+        statuses: Sequence[NotificationStatus] = ("pending", "delivered") if unread else ()
         if not isinstance(order.status, UnsetType):
             statuses = (order.status,)
         return self._inbox.find(
