@@ -10,10 +10,11 @@ import sys
 import threading
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from harness.undo import checkpoints
+from harness.undo import checkpoints, turns
 from harness.undo.checkpoints import Moment, TooDear, note_missing, take, why_off
 from harness.undo.plan import Planner, UndoPlan
 from harness.undo.recorder import why_not_recorded
@@ -24,6 +25,8 @@ from harness.undo.upkeep import make_room, sweep
 from harness.undo.writing import carry_out
 
 _PLENTY = 1 << 30
+_INTERLEAVED = int(os.environ.get("HARNESS_UNDO_INTERLEAVED", "6"))
+"""For a thorough look: HARNESS_UNDO_INTERLEAVED=100."""
 
 
 def _nothing_known(_log_id: str, _run_id: str) -> Work:
@@ -358,6 +361,81 @@ def test_what_two_sessions_could_have_written_is_kept(workspace: Path) -> None:
     assert planned.plan.kept == {"f": "another session worked here at that time: two"}
     chosen = undo(store, [turn], _nothing_known, UndoChoice(paths=["f"]))
     assert [step.path for step in chosen.plan.steps] == ["f"]
+
+
+def test_what_another_session_wrote_before_this_one_did_is_kept(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of a file says only who wrote it last: an undo took the line of the other session with it."""
+    monkeypatch.setattr(turns, "SLACK_NS", 10_000_000)
+    calls = dict[str, CallTime]()
+
+    def write(run_id: str, name: str, text: str) -> None:
+        start_ms = _now_ms()
+        with (workspace / name).open("a") as file:
+            file.write(text)
+        calls[run_id] = CallTime(start_ms, _now_ms() + 1)
+        time.sleep(0.03)  # the times of files are that coarse
+
+    (workspace / "both").write_text("mine\n")
+    checkpoint(workspace, Moment("one", "a", "before"))
+    checkpoint(workspace, Moment("two", "b", "before"))
+    write("b", "both", "theirs\n")
+    checkpoint(workspace, Moment("two", "b", "after"))
+    write("a", "both", "ours\n")
+    write("a", "own", "ours\n")
+    checkpoint(workspace, Moment("one", "a", "after"))
+    store = UndoStore(str(workspace))
+    turn = recorded_turn(store, "a")
+    assert turn is not None
+    planned = undo(store, [turn], lambda _log_id, run_id: Work([calls[run_id]]))
+    assert planned.plan.kept == {"both": "another session worked here at that time: two"}
+    assert [step.path for step in planned.plan.steps] == ["own"]
+
+
+@pytest.mark.parametrize("seed", range(_INTERLEAVED))
+def test_two_sessions_in_any_order_take_no_line_of_each_other(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(turns, "SLACK_NS", 10_000_000)
+    chance = Random(seed)
+    calls: dict[str, list[CallTime]] = {"a": [], "b": []}
+    started: dict[str, int] = {}
+    lines: dict[str, list[tuple[str, str]]] = {"a": [], "b": []}
+    for run_id in calls:
+        checkpoint(workspace, Moment(run_id, run_id, "before"))
+    for number in range(10):
+        run_id = chance.choice("ab")
+        if run_id not in started:
+            started[run_id] = _now_ms()
+        else:
+            name, line = chance.choice(("f", "g", "h")), f"{run_id}{number}"
+            with (workspace / name).open("a") as file:
+                file.write(f"{line}\n")
+            lines[run_id].append((name, line))
+            time.sleep(0.012)
+            calls[run_id].append(CallTime(started.pop(run_id), _now_ms()))
+            if chance.random() < 0.7:
+                checkpoint(workspace, Moment(run_id, run_id, "call"))
+        time.sleep(0.012)
+    for run_id in calls:
+        calls[run_id] += [CallTime(started[run_id], _now_ms())] if run_id in started else []
+        checkpoint(workspace, Moment(run_id, run_id, "after"))
+    store = UndoStore(str(workspace))
+    for run_id, other in ("ab", "ba"):
+        turn = recorded_turn(store, run_id)
+        assert turn is not None
+        plan = undo(store, [turn], lambda _log_id, run_id: Work(calls[run_id])).plan
+        for step in plan.steps:
+            digest = step.target.digest
+            content = plan.contents.get(digest) or (store.content(digest) if step.target.kind == "f" else b"")
+            left = content.decode().split("\n")
+            assert not [line for name, line in lines[other] if name == step.path and line not in left]
+    store.close()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def test_a_turn_that_was_cut_off_is_asked_about(workspace: Path) -> None:

@@ -172,6 +172,18 @@ class UndoStore:
         ).fetchone()
         return int(row[0]) if row else 0
 
+    def change_spans(self, path: str, after: int, up_to: int) -> list[tuple[int, int]]:
+        """For each change of a path between two checkpoints: when it was last seen unchanged, and when it changed last.
+
+        In nanoseconds. In between others may have changed it as well, and nobody has seen that.
+        """
+        rows = self.database.execute(
+            "SELECT changed_ns, (SELECT at_ms FROM checkpoints WHERE state = 'taken' AND seq < history.seq "
+            "ORDER BY seq DESC LIMIT 1) FROM history WHERE path = ? AND seq > ? AND seq <= ?",
+            (os.fsencode(path), after, up_to),
+        )
+        return [((seen_ms or 0) * 1_000_000, changed_ns) for changed_ns, seen_ms in rows]
+
     def changes(self, before: int, after: int) -> dict[str, tuple[PathState, PathState]]:
         """What differs between two checkpoints: path → how it was, how it was left."""
         rows = self.database.execute(

@@ -103,7 +103,8 @@ class Authorship:
         if self._is_open:
             return "its turn was cut off, so what came after it may be yours"
         at_ns = self._store.changed_ns(path, *window)
-        others = [log_id for log_id, calls in self._others if not at_ns or _is_within(calls, at_ns)]
+        spans = self._store.change_spans(path, *window) if self._others and at_ns else []
+        others = [log_id for log_id, calls in self._others if not at_ns or _is_among(calls, spans)]
         if others:
             return f"another session worked here at that time: {others[0]}"
         full = f"{self._store.root}/{path}"
@@ -122,6 +123,18 @@ class Authorship:
 def _is_within(calls: Sequence[CallTime], at_ns: int) -> bool:
     return any(
         call.start_ms * 1_000_000 - SLACK_NS <= at_ns <= call.end_ms * 1_000_000 + SLACK_NS for call in calls
+    )
+
+
+def _is_among(calls: Sequence[CallTime], spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a call ran while a path may have been changed: of several changes only the last says when it was.
+
+    What was seen unchanged after the call had ended, it has not changed: no slack there.
+    """
+    return any(
+        call.start_ms * 1_000_000 - SLACK_NS <= end and begin < call.end_ms * 1_000_000
+        for call in calls
+        for begin, end in spans
     )
 
 
