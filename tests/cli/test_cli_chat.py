@@ -304,6 +304,21 @@ def test_a_session_is_continued_with_the_messages(cli: CliMachine) -> None:
     assert "unknown session" in unknown[2]
 
 
+def test_of_a_long_text_that_is_pasted_the_beginning_stays_on_the_screen(cli: CliMachine) -> None:
+    text = "".join(f"line {number}\n" for number in range(2_000))
+    with PtyTerminal(cli, *chat(cli, "Hi.")) as terminal:
+        terminal.until(GREETING)
+        terminal.type(f"\x1b[200~{text}\x1b[201~")
+        terminal.type("\r")
+        shown = terminal.until(f"… ({len(text):,} characters)")
+        assert len(shown) < 20_000
+        terminal.until("Hi.")
+        terminal.type("/quit\r")
+        assert terminal.wait() == 0
+    [said] = [event for event in events(cli, "Message") if event["role"] == "user"]
+    assert said["text"] == text.strip()
+
+
 def test_what_is_asked_for_holds_for_a_session_that_is_continued(cli: CliMachine) -> None:
     """It was left out without a word: `--permissions read-only` ran with the full access of before."""
     words = chat(cli, bash(": > first"), "Done.", bash(": > second"), "Done.", bash(": > third"), "Done.")

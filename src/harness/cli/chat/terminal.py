@@ -24,6 +24,8 @@ _PASTE_ON, _PASTE_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
 _ERASE = b"\r\x1b[K"
 _UNPROMPTED = "» "
 """Before what is typed while no prompt is shown."""
+_LONGEST_ECHO = 2_000
+"""Characters of what was typed, or rather pasted, that stay on the screen."""
 
 
 class ChatTerminal:
@@ -161,7 +163,7 @@ class ChatTerminal:
         if line or self._prompt:
             self._end_line()
             lead = self._prompt or _UNPROMPTED
-            self._put(f"{lead}{revealed(line, is_line=True)}\n".encode("utf-8", "backslashreplace"))
+            self._put(f"{lead}{_echo(line)}\n".encode("utf-8", "backslashreplace"))
         self._prompt = ""
 
     def _draw(self) -> None:
@@ -191,3 +193,8 @@ class ChatTerminal:
     def _put(self, data: bytes) -> None:
         write_out(data)
         self._is_at_line_start = data.endswith(b"\n")
+
+
+def _echo(line: str) -> str:
+    text = revealed(line[:_LONGEST_ECHO], is_line=True)
+    return text if len(line) <= _LONGEST_ECHO else f"{text} … ({len(line):,} characters)"
