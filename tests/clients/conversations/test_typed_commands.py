@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.commands import Submit
+from harness.clients.commands import Steer, Submit
 from harness.clients.conversations.backend import Setup
 from harness.clients.conversations.local_backend import LocalBackend
+from harness.errors import UsageError
 from harness.events import Compacted, Event, Message
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
@@ -63,3 +64,19 @@ def test_a_command_of_the_user_with_that_name_goes_first(setup: Setup, tmp_path:
     (own / "compact.md").write_text("Say it in few words: $ARGUMENTS")
     events = said(setup, tmp_path, "hello", "/compact the news")
     assert prompts_of(events) == ["hello", "Say it in few words: the news"]
+
+
+def test_nothing_is_summed_up_in_the_middle_of_a_run(setup: Setup, tmp_path: Path) -> None:
+    async def talk() -> list[str]:
+        backend = LocalBackend(FileStore(str(tmp_path / "logs")), setup)
+        log_id = await backend.create(setup)
+        await backend.carry_out(log_id, Submit(prompt="hello"))
+        problems = []
+        for command in (Submit(prompt="/compact"), Steer(message="/compact now")):
+            with pytest.raises(UsageError) as caught:
+                await backend.carry_out(log_id, command)
+            problems.append(caught.value.message)
+        await backend.close()
+        return problems
+
+    assert all("a run is in progress" in problem for problem in asyncio.run(talk()))

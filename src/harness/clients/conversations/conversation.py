@@ -171,7 +171,7 @@ class HostedConversation:
         )
 
     async def submit(self, command: Submit) -> None:
-        if (focus := self._wanted_summary(command)) is not None:
+        if (focus := self._wanted_summary(command.prompt)) is not None:
             await self.compact(focus)
             return
         command = msgspec.structs.replace(command, prompt=self._expanded(command.prompt))
@@ -187,11 +187,11 @@ class HostedConversation:
         self._start(session.follow_ups.submit(message))
         await asyncio.sleep(0)  # so that the next command finds it running, or queued
 
-    def _wanted_summary(self, command: Submit) -> str | None:
+    def _wanted_summary(self, prompt: str) -> str | None:
         """What a typed `/compact` says besides; None for every other text. A command of the user's own goes first."""
-        if self._setup.agent != OWN_AGENT or not command.prompt.startswith("/compact"):
+        if self._setup.agent != OWN_AGENT or not prompt.startswith("/compact"):
             return None
-        name, _, focus = command.prompt.strip().partition(" ")
+        name, _, focus = prompt.strip().partition(" ")
         own = custom_commands(self._setup.cwd, self._setup.folder_settings)
         return focus.strip() if name == "/compact" and "compact" not in own else None
 
@@ -246,6 +246,8 @@ class HostedConversation:
             raise UsageError("nothing is running", hint="submit a prompt instead")
         if not message.strip():
             raise UsageError("the message is empty", hint="write what the agent should do differently")
+        if self._wanted_summary(message) is not None:
+            raise UsageError("a run is in progress", hint="sum up when it has ended, or stop it first")
         run = self._session.run
         if run.is_abort_requested():
             raise UsageError("the run is being stopped", hint="submit a prompt instead")
