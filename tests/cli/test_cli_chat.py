@@ -340,6 +340,20 @@ def test_what_is_asked_for_holds_for_a_session_that_is_continued(cli: CliMachine
     assert "the folder of a conversation cannot change" in elsewhere[2]
 
 
+def test_a_session_that_is_open_elsewhere_is_named_with_the_way_to_join_it(cli: CliMachine) -> None:
+    with PtyTerminal(cli, *chat(cli, "Hi.")) as terminal:
+        terminal.until(GREETING)
+        terminal.type("one\r")
+        terminal.until("Hi.")
+        terminal.until("❯ ")
+        code, _, err = through_pipe(cli, "two\n", "chat", "--resume", "last")
+        assert code == 1
+        assert "this session is open in another program" in err
+        assert "`harness attach " in err
+        terminal.type("/quit\r")
+        assert terminal.wait() == 0
+
+
 def test_a_session_that_is_continued_is_greeted_as_what_it_is(cli: CliMachine) -> None:
     words = chat(cli, "Hi.", permissions="accept-edits")
     assert through_pipe(cli, "one\n/mode plan\n", *words)[0] == 0

@@ -41,7 +41,7 @@ from harness.config import Settings
 from harness.config.settings import PERMISSION_SPELLINGS
 from harness.contracts.agent import Agent
 from harness.contracts.request import OWN_AGENT
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, LogLocked, UsageError
 from harness.events import Compacted, Message, SessionStart
 from harness.formatting.calls import short_directory
 from harness.formatting.escapes import single_line
@@ -162,6 +162,11 @@ class OwnChat:
         store, link = self._store, conversation.link
         assert isinstance(link, LocalLink)
         log_id = find(store, session)
+        if log_id != link.log_id and store.is_live(log_id):
+            raise LogLocked(
+                "this session is open in another program",
+                hint=f"`harness attach {log_id}` joins it there, or end it",
+            )
         link.open(log_id, changes)
         metadata = store.metadata(log_id)
         state = conversation.state
