@@ -103,4 +103,5 @@ class FleetEnded(Event, frozen=True, kw_only=True):
     errors: int = 0
     """Cases whose attempts all ended without a result."""
     left: int = 0
+    """Cases without a result, also those that were not to be run now."""
     spent_usd: float = 0.0

@@ -507,7 +507,7 @@ class Scheduler:
             reason="stopped" if left and self._stop else "budget" if left else "completed",
             scored=len(self.scored),
             errors=len(self.given_up),
-            left=left,
+            left=len(self.fleet.plan.cases) - len(self.scored) - len(self.given_up),
             spent_usd=round(self.budget.spent_usd, 6),
         )
         self._emit(ended)
