@@ -363,6 +363,13 @@ def test_what_another_version_recorded_and_read_otherwise_is_no_damage(cli: CliM
     assert answer.code == 0
     assert "an earlier version of harness recorded this" in answer.err
     assert "proved" not in answer.out
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    beside = next(event for event in events if event["type"] == "UsageDelta")
+    for name in [name for name in beside if name not in ("seq", "timestamp_ms", "run_id")]:
+        del beside[name]
+    beside |= {"type": "Warning", "message": "Said otherwise.", "code": "x"}
+    log.write_text("".join(json.dumps(event) + "\n" for event in events))
+    assert "nothing is missing" in cli.call("sessions", "check", log.stem).err
     log.write_bytes(b"\n".join(log.read_bytes().split(b"\n")[:-2]) + b"\n")  # an event is missing
     assert cli.call("sessions", "check", log.stem).code == 1
 

@@ -18,6 +18,7 @@ from harness.contracts.translator import Translator
 from harness.errors import HarnessError, LogLocked, UnknownAgent
 from harness.events import (
     Event,
+    Info,
     Message,
     RelayReply,
     Result,
@@ -28,6 +29,7 @@ from harness.events import (
     ToolEnd,
     ToolStart,
     Unknown,
+    UsageDelta,
     Warning,
 )
 from harness.events.steering import Steering
@@ -194,7 +196,7 @@ class Audit(msgspec.Struct):
     recorded_by: str = ""
     """Another version of Harness that recorded it, whose events may say other things of the same records."""
     differences: list[str] = msgspec.field(default_factory=list)
-    """What such a version said otherwise, in as many events of the same kinds."""
+    """What such a version said otherwise, with the same messages and calls."""
 
 
 def translate(entries: Iterable[RawEntry]) -> tuple[Pipeline, list[Event]]:
@@ -273,8 +275,12 @@ def _other_recorder(entries: Sequence[RawEntry]) -> str:
     return f"harness {start.recorder}" if start.recorder else "an earlier version of harness"
 
 
+_BESIDE = (Info, UsageDelta, Warning)
+"""What is said beside a conversation: versions differ in when, and how often."""
+
+
 def _kinds(events: Iterable[Event]) -> list[str]:
-    return [type(event).__name__ for event in events]
+    return [type(event).__name__ for event in events if not isinstance(event, _BESIDE)]
 
 
 def _check_runs(store: FileStore, logged: list[Event], audit: Audit) -> Audit:
