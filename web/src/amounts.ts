@@ -62,6 +62,7 @@ export function moment(time_ms: number, now_ms = Date.now()): string {
 /** “$0.31”; “≥ $0.31” when some of it is unknown; “–” when all of it is. */
 export function cost(usd: number | null, isComplete = true): string {
   if (usd === null) return "–";
+  if (isComplete && usd > 0 && usd < 0.001) return "<$0.001";
   return `${isComplete ? "" : "≥ "}$${usd.toFixed(usd > 0 && usd < 0.01 ? 3 : 2)}`;
 }
 

@@ -1,7 +1,7 @@
 // The page's own text work: blocks of markdown, diffs, colours, amounts.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, BlockSplitter, changeOf, coloured, count, duration, errorToShow, isPatch, lineDiff, roundMoney, patchLines, summaryOf, withoutDistantLines } from "./dist/subject.js";
+import { ago, BlockSplitter, changeOf, coloured, cost, count, duration, errorToShow, isPatch, lineDiff, roundMoney, patchLines, summaryOf, withoutDistantLines } from "./dist/subject.js";
 
 const TEXT = `# Title
 
@@ -121,6 +121,7 @@ test("colouring changes no letter", () => {
 
 test("amounts are short", () => {
   assert.deepEqual([roundMoney(0), roundMoney(0.004), roundMoney(0.0431), roundMoney(12.34), roundMoney(123.4)], ["$0", "<$0.01", "$0.04", "$12.3", "$123"]);
+  assert.deepEqual([cost(0), cost(0.0004), cost(0.0094), cost(0.31), cost(0.31, false), cost(null)], ["$0.00", "<$0.001", "$0.009", "$0.31", "≥ $0.31", "–"]);
   assert.deepEqual([count(999), count(1_234), count(43_000), count(1_250_000)], ["999", "1.2k", "43k", "1.3M"]);
   assert.deepEqual([duration(40), duration(2_345), duration(61_000), duration(3_700_000)], ["40 ms", "2.3 s", "1 min 1 s", "1 h 2 min"]);
   assert.equal(ago(0, 59_000), "now");

@@ -1,0 +1,1 @@
+export{t as Markdown}from"./markdown-BYPrE9g7.js";

@@ -1,1 +1,0 @@
-export{t as Markdown}from"./markdown-B0lUpTM7.js";
