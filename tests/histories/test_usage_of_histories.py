@@ -15,6 +15,7 @@ from harness.config.files import Settings
 from harness.contracts.history import Home
 from harness.events.usage import CLASSES
 from harness.histories.catalogue import Catalogue
+from harness.histories.catalogue_filter import SessionFilter
 from harness.histories.catalogue_usage import UsageChoice
 from harness.histories.registry import load_all
 from harness.usage.prices import load
@@ -152,6 +153,30 @@ def test_a_fork_that_begins_with_an_answer_counts_once(spaces: bool, tmp_path: P
     catalogue.read(catalogue.sessions())
     rows = list(catalogue.usage.rows())
     assert sum((row.usage.input or 0) + (row.usage.output or 0) for row in rows) == 333
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_what_a_fork_has_no_more_is_counted_in_the_original_again(is_reversed: bool, tmp_path: Path) -> None:
+    """A fork may be rewritten: OpenCode deletes what was taken back, and the copies with it."""
+    usage = {"input_tokens": 100, "output_tokens": 11}
+    first = [_prompt("Hello"), _answer("msg_1", usage), _prompt("More"), _answer("msg_2", usage)]
+    last = [_prompt("Again"), _answer("msg_3", usage)]
+    home = _claude_home(tmp_path, first, [*first, *last])
+    catalogue = Catalogue(str(tmp_path / "catalogue.sqlite"), load_all())
+
+    def count() -> int:
+        catalogue.refresh(home)
+        unread = [one for one in catalogue.sessions() if not one.is_read]
+        catalogue.read(sorted(unread, key=lambda one: one.session_id, reverse=is_reversed))
+        catalogue.read_each(SessionFilter(only_unread=True))
+        return sum((row.usage.input or 0) + (row.usage.output or 0) for row in catalogue.usage.rows())
+
+    assert count() == 333
+    fork = next((tmp_path / "home").rglob("00000001-*.jsonl"))
+    for kept in ([*first[:2], *last], last, [*first, *last], last):
+        fork.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in kept))
+        assert count() == 333
+    assert count() == 333
 
 
 def test_a_sub_agent_of_grok_is_counted_with_the_session_that_started_it(tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ class MixedWalk:
 
     def _look(self, who: str) -> Step:
         listed = self._json("sessions", "list", "--json", "--limit", "0")
-        ids = [one["agent_session_id"] for one in listed]
+        ids = [one["agent_session_id"] for one in listed if one.get("agent_session_id")]
         self._newest = next((one for one in ids if one not in self._known), self._newest)
         self._known |= {*ids}
         self._session = self._session or self._newest

@@ -101,6 +101,7 @@ class Catalogue:
         self._inode = _inode_of(path)
         self._is_broken = False
         """Whether its file was found damaged, and not merely locked or on a full disk."""
+        self._gives_back = False
         self._unsaved = ""
         """Why something that was read could not be entered; empty where all could."""
         self._is_rebuilt = False
@@ -272,6 +273,7 @@ class Catalogue:
             if batch is not None:
                 batch.save()
                 self._unsaved = batch.trouble or self._unsaved
+                self._gives_back = batch.gives_back or self._gives_back
         if batch is not None:
             # Else every later process would go through the journal when it opens the file.
             with suppress(*TROUBLE):
@@ -286,6 +288,9 @@ class Catalogue:
         while part := self.sessions(behind, _ENTERED_AT_ONCE):
             behind = msgspec.structs.replace(choice, behind=(part[-1].changed_ms, part[-1].number))
             self.read(part)
+        if self._gives_back:
+            self._gives_back = False
+            self.read_each(SessionFilter(only_unread=True))
         if self._unsaved and self.count(choice):
             self._is_broken = False
             raise CatalogueDamaged(self._unsaved)
@@ -326,6 +331,8 @@ class _Batch:
         self._writer = CatalogueWriter(connection)
         self._unsaved: list[_ReadPart] = []
         self._bytes = 0
+        self.gives_back = False
+        """Whether sessions that were read before have to be read again."""
         self.trouble = ""
         """Why something was not saved."""
 
@@ -373,6 +380,7 @@ class _Batch:
         if part.is_last:
             values = [getattr(session, name) for name in _READ]
             self._connection.execute(_UPDATE, (*values, session.number))
+            self.gives_back = self._writer.give_back(session.number) or self.gives_back
 
 
 _NEW = StoredSession.__struct_fields__

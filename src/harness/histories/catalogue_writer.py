@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -287,10 +287,25 @@ _TABLES_OF_ONE = ("documents", "used", "states", "runs")
 _IS_KNOWN = (
     f"SELECT {' OR '.join(f'EXISTS (SELECT 1 FROM {table} WHERE session = ?)' for table in _TABLES_OF_ONE)}"  # noqa: S608
 )
+_COMMON = "SELECT other FROM copies WHERE session = ? UNION SELECT session FROM copies WHERE other = ?"
+_OWN_CALLS = "SELECT key FROM calls WHERE session = ?"
+_NUMBERED = "IN (SELECT value FROM json_each(?))"
+_UNREAD = (
+    f"DELETE FROM states WHERE session {_NUMBERED}",  # noqa: S608
+    f"UPDATE sessions SET read_mark = '', readings = readings + 1 WHERE NOT gone_ms AND number {_NUMBERED}",  # noqa: S608
+)
 _TAKE = "UPDATE sessions SET readings = readings + 1 WHERE number = ? AND agent = ? AND session_id = ? AND readings = ?"
 _STATE = "SELECT readings, state FROM sessions LEFT JOIN states ON session = number WHERE number = ?"
 SEPARATOR = "\x1e"
 """Between the commands of a document, and between its files."""
+
+
+class _ReadAgain(NamedTuple):
+    """Of a session that is read whole again, and has calls in common with others."""
+
+    calls: set[int]
+    """Those that counted in it, and that it did not have again so far."""
+    others: list[int]
 
 
 class CatalogueWriter:
@@ -299,6 +314,7 @@ class CatalogueWriter:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._models: dict[tuple[str, str, int, bool], int] = {}
+        self._read_again: dict[int, _ReadAgain] = {}
 
     def take(self, session: CataloguedSession, readings: int) -> bool:
         """Whether something that was read may be entered: nobody has entered another reading since `state`."""
@@ -319,6 +335,17 @@ class CatalogueWriter:
         if reading.state:
             self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (session, reading.state))
 
+    def give_back(self, session: int) -> bool:
+        """When all of it was entered: calls that it has no more counted in it, and are those of the sessions that it had them
+        in common with. These are to be read again; whether there are any.
+        """
+        again = self._read_again.pop(session, None)
+        if again is None or not again.calls:
+            return False
+        for statement in _UNREAD:
+            self._connection.execute(statement, (as_json(again.others),))
+        return True
+
     def state(self, session: int) -> tuple[int, bytes]:
         """How often something was entered of it, and what reading continues with."""
         rows = self._connection.execute(_STATE, (session,)).fetchall()
@@ -332,6 +359,9 @@ class CatalogueWriter:
             "INSERT INTO outdated SELECT sum(characters) FROM documents WHERE session = ? HAVING count(*)",
             (session,),
         )
+        if others := self._connection.execute(_COMMON, (session, session)).fetchall():
+            calls = {key for (key,) in self._connection.execute(_OWN_CALLS, (session,))}
+            self._read_again[session] = _ReadAgain(calls, [other for (other,) in others])
         self._connection.execute("DELETE FROM copies WHERE session = ? OR other = ?", (session, session))
         for table in ("documents", "used", "states", "runs"):
             cursor = self._connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608
@@ -386,6 +416,8 @@ class CatalogueWriter:
         A session that is new has no calls of its own there: if all can be entered, none is known.
         """
         rows = [(key, *values) for key, values in calls.items()]
+        if (again := self._read_again.get(session)) is not None:
+            again.calls.difference_update(calls)
         if is_new and self._connection.executemany(_NEW_CALL, rows).rowcount == len(rows):
             return
         cursor = self._connection.execute(

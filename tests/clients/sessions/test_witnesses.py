@@ -162,6 +162,29 @@ def test_a_total_after_a_run_that_was_held_in_a_conversation_is_counted_as_store
     assert _by_run(_joined(stored, *ours)) == {"thread": 1233, "log 10": 111, "log 30": 111, "log 50": 111}
 
 
+class ForkedRuns(StoredRuns):
+    """Its first two runs are copies of those of a session that Harness has never run, where they are counted."""
+
+    ORIGINAL = 9
+
+    def copies(self) -> list[Any]:
+        return [((NUMBER, run), (self.ORIGINAL, run)) for run in (1, 2)]
+
+    def _rows(self, only: Collection[int]) -> Iterator[CataloguedUsage]:
+        yield from super()._rows(only)
+        for run, count in ((1, 222), (2, 111)) if self.ORIGINAL in only else ():
+            yield CataloguedUsage(
+                self.ORIGINAL, run, "codex", "o", "/w", START + run, "m", USUAL, Usage(input=count)
+            )
+
+
+def test_a_total_of_a_fork_has_what_the_fork_has_copied() -> None:
+    """Codex states the total of the thread, of which the run of Harness before it is taken off."""
+    stored = ForkedRuns({0: 0, 10: 0, 20: 111, 30: 111, 40: 111, 50: 111})
+    joined = _joined(stored, _ours(20, 111), _ours(30, 444), _ours(50, 222))
+    assert _by_run(joined) == {"log 20": 111, "log 30": 111, "thread": 111, "log 50": 111}
+
+
 def test_a_total_without_a_store_stays_a_total() -> None:
     joined = _joined(StoredRuns({0: 0, 10: 0}), _ours(10, 333, is_cumulative=True))
     assert [one.is_cumulative for one in joined.invocations] == [True]

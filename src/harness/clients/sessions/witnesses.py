@@ -90,6 +90,8 @@ class _JoinedSession:
     def __init__(self, number: int, runs: Sequence[CataloguedRun], times: RunTimes) -> None:
         self.number = number
         self.times = times
+        self.starts = {one.run: one.started_ms for one in runs}
+        """Of all stored runs."""
         self.native: list[CataloguedRun] = []
         self._groups: dict[int, _Group] = {}
         """By the run of ours, as `id` names it; several may be in the same."""
@@ -158,9 +160,9 @@ def join_usage(invocations: Sequence[AccountedRun], catalogue: Catalogue) -> Joi
     rows.update(of_forks := _rows(forks, (), catalogue))
     counted = [one for one in invocations if one.session not in names]
     counted += [_native(those, 0) for part, those in of_forks.items() if part not in copied]
-    shared = _shared_logs(invocations)
+    shared, common = _shared_logs(invocations), _common_tokens(sessions.keys(), catalogue)
     for session in sessions.values():
-        settled = _settled(session, rows, copied)
+        settled = _settled(session, rows, copied, common)
         counted += _as_one(session, settled, shared) if session.native else settled
     return JoinedUsage(counted, frozenset({*sessions, *children, *forks}))
 
@@ -249,8 +251,24 @@ def _join_copies(sessions: Mapping[int, _JoinedSession], catalogue: Catalogue) -
     return copied
 
 
+def _common_tokens(numbers: Collection[int], catalogue: Catalogue) -> dict[Part, int]:
+    """What the runs of these sessions have used that others have copies of: each model call is counted in one of them."""
+    same: dict[Part, set[Part]] = {}
+    for one, other in catalogue.copies():
+        together = same.get(one, {one}) | same.get(other, {other})
+        same.update(dict.fromkeys(together, together))
+    wanted = {part: same[part] for part in same if part[0] in numbers}
+    tokens: dict[Part, int] = {}
+    for row in catalogue.usage.rows({number for parts in wanted.values() for number, _run in parts}):
+        tokens[row.session, row.run] = tokens.get((row.session, row.run), 0) + _tokens(row.usage)
+    return {part: sum(tokens.get(one, 0) for one in parts) for part, parts in wanted.items()}
+
+
 def _settled(
-    session: _JoinedSession, rows: Mapping[Part, Sequence[CataloguedUsage]], copied: Collection[Part]
+    session: _JoinedSession,
+    rows: Mapping[Part, Sequence[CataloguedUsage]],
+    copied: Collection[Part],
+    common: Mapping[Part, int],
 ) -> Iterator[AccountedRun]:
     taken = {*copied, *(part for group in session.groups for part in group.theirs)}
     starts = {one.run: one.started_ms for one in session.native}
@@ -260,10 +278,16 @@ def _settled(
         if number == session.number and (number, run) not in taken
     ]
     yield from native
+    ours = {part for group in session.groups for part in group.theirs}
+    others = [
+        (at_ms, common.get(part, sum(_tokens(row.usage) for row in rows.get(part, ()))))
+        for run, at_ms in session.starts.items()
+        if (part := (session.number, run)) not in ours
+    ]
     before_ms = unclaimed = 0
     for group in session.groups:
         start_ms = _start_of(group.ours[0])
-        unclaimed += sum(_tokens(one.usage) for one in native if before_ms <= one.started_ms < start_ms)
+        unclaimed += sum(count for at_ms, count in others if before_ms <= at_ms < start_ms)
         is_total, fuller = _fuller(group, rows, unclaimed)
         unclaimed = 0 if is_total else unclaimed
         yield from fuller
