@@ -257,11 +257,11 @@ def _common_tokens(numbers: Collection[int], catalogue: Catalogue) -> dict[Part,
     for one, other in catalogue.copies():
         together = same.get(one, {one}) | same.get(other, {other})
         same.update(dict.fromkeys(together, together))
-    wanted = {part: same[part] for part in same if part[0] in numbers}
+    groups = {part: same[part] for part in same if part[0] in numbers}
     tokens: dict[Part, int] = {}
-    for row in catalogue.usage.rows({number for parts in wanted.values() for number, _run in parts}):
+    for row in catalogue.usage.rows({number for parts in groups.values() for number, _run in parts}):
         tokens[row.session, row.run] = tokens.get((row.session, row.run), 0) + _tokens(row.usage)
-    return {part: sum(tokens.get(one, 0) for one in parts) for part, parts in wanted.items()}
+    return {part: sum(tokens.get(one, 0) for one in parts) for part, parts in groups.items()}
 
 
 def _settled(
