@@ -17,8 +17,9 @@ from harness.errors import AgentNotFound, HarnessError
 from harness.events import Event, RelayReply, Result, SessionStart, Usage, Warning
 from harness.formats.json_lines import DECODE_ERRORS
 from harness.log.hub import Hub
-from harness.log.raw import RawControl, RawExit
-from harness.log.store import read_all
+from harness.log.raw import RawControl, RawExit, RawStart, RawWriter, read_raw
+from harness.log.store import Store, read_all
+from harness.log.stores.files import FileStore
 from harness.process.child import Child
 from harness.runs.launch import Launch, not_found
 from harness.runs.recorder import Recorder, TranslatedRun
@@ -105,7 +106,7 @@ def _fits(record: dict[str, Any], files: SessionFiles, launch: Launch) -> bool:
 
 
 def earlier_usage(hub: Hub, agent: str, session_id: str, run_id: str) -> Usage | None:
-    """What all runs of the session but this one have used; None when no other is recorded."""
+    """What all runs of the session but this one have used; None when no other is recorded, or not all that came before."""
     if not session_id or session_id == run_id:
         return None
     used: Usage | None = None
@@ -115,11 +116,27 @@ def earlier_usage(hub: Hub, agent: str, session_id: str, run_id: str) -> Usage |
             for one in hub.store.list()
             if one.session_id != hub.log_id and any(session_id == name for _, name in one.names_of_agents())
         ]
+        is_whole = not logs or not _continues(hub.store, min(logs))
         for log_id in [*sorted(logs), hub.log_id]:
-            used = _used_in(read_all(hub.store, log_id), agent, session_id, run_id, used)
+            events = list(read_all(hub.store, log_id))
+            used = _used_in(events, agent, session_id, run_id, used)
+            is_whole = is_whole or any(_is_total(event) for event in events)
     except (HarnessError, OSError):
         return None
-    return used
+    return used if is_whole else None
+
+
+def _is_total(event: Event) -> bool:
+    return isinstance(event, Warning) and event.code == "usage_cumulative"
+
+
+def _continues(store: Store, log_id: str) -> bool:
+    """Whether the run of this log went on with a session, or a copy of one: what that had used is in later totals."""
+    path = store.path(log_id, RawWriter.suffix) if isinstance(store, FileStore) else ""
+    if not os.path.exists(path):
+        return False
+    start = next(iter(read_raw(path)), None)
+    return isinstance(start, RawStart) and bool(start.request.get("resume"))
 
 
 def _used_in(
@@ -133,7 +150,7 @@ def _used_in(
         if isinstance(event, SessionStart):
             if event.agent == agent and event.session_id == session_id and event.run_id != run_id:
                 runs.add(event.run_id)
-        elif isinstance(event, Warning) and event.code == "usage_cumulative":
+        elif _is_total(event):
             totals.add(event.run_id)
         elif isinstance(event, Result) and event.run_id in runs and event.usage is not None:
             used = event.usage if event.run_id in totals else (used or Usage()).plus(event.usage)
