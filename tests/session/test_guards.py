@@ -14,6 +14,7 @@ from harness import (
     Guards,
     HookedCall,
     Hooks,
+    Limits,
     Mode,
     Replace,
     RunOutcome,
@@ -149,6 +150,46 @@ def test_a_guard_that_raises_or_hangs_stops(monkeypatch: pytest.MonkeyPatch) -> 
                 outcome = await harness.send_message(content="go")
                 assert outcome.outcome == "blocked"
                 assert word in outcome.error
+
+    run(main)
+
+
+@pytest.mark.parametrize("place", ["input", "output"])
+@pytest.mark.parametrize("how", ["abort", "close", "timeout", "cancel"])
+def test_a_guard_that_hangs_holds_up_nobody(place: str, how: str) -> None:
+    """It is stopped with the session, and has no longer than the run; what it looked at goes nowhere."""
+    asked, ended = asyncio.Event(), list[str]()
+
+    async def hangs(guarded: GuardContext) -> None:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(guarded.where)
+
+    async def main() -> None:
+        asked.clear()
+        model = Model("secret")
+        limits = Limits(timeout_s=0.2 if how == "timeout" else 60)
+        async with opened(model, guards=Guards(**{place: [hangs]}), limits=limits) as (harness, _):
+            sending = asyncio.create_task(harness.send_message(content="go"))
+            await asked.wait()
+            if how == "abort":
+                harness.abort()
+            elif how == "close":
+                await harness.destroy()
+            elif how == "cancel":
+                sending.cancel()
+            async with asyncio.timeout(20):
+                [outcome] = await asyncio.gather(sending, return_exceptions=True)
+            assert ended == [place]
+            assert len(model.asked) == (1 if place == "output" else 0)
+            if how == "cancel":
+                assert isinstance(outcome, asyncio.CancelledError)
+                return
+            assert isinstance(outcome, RunOutcome)
+            assert outcome.outcome == ("blocked" if how == "timeout" else "interrupted")
+            assert (outcome.text, outcome.error != "") == ("", True)
 
     run(main)
 

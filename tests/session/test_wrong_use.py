@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from harness import Harness, Output, UsageError
+from harness import Harness, Limits, Output, UsageError
 from harness_kit import Model, opened, run
 
 WRONG_CONTEXTS: list[tuple[str, Callable[[Harness[Any]], Awaitable[Any]]]] = [
@@ -110,5 +110,46 @@ def test_a_type_without_a_schema_is_refused_in_one_line() -> None:
                 await harness.send_message(content="a", output=asyncio.Event)
             assert "\n" not in str(error.value)
             assert "asyncio.locks.Event" in str(error.value)
+
+    run(main)
+
+
+@pytest.mark.parametrize("limits", [Limits(max_turns=1.5), Limits(max_tokens=2.5)])  # type: ignore[arg-type]
+def test_a_part_of_a_turn_or_a_token_is_no_limit(limits: Limits) -> None:
+    async def main() -> None:
+        async with opened(Model("Hi.")) as (harness, _):
+            with pytest.raises(UsageError, match="give a whole number above 0"):
+                await harness.send_message(content="a", limits=limits)
+
+    run(main)
+
+
+@pytest.mark.parametrize("given", [None, 5, object(), "anthropic/x"])
+def test_a_function_that_gives_no_model_is_named(given: Any) -> None:
+    async def main() -> None:
+        async with opened(resolve_model=lambda _id: given) as (harness, _):
+            outcome = await harness.send_message(content="a")
+            assert outcome.outcome == "failed"
+            assert "there is no model for 'test/model'" in outcome.error
+
+    run(main)
+
+
+class Babbler:
+    """A model whose answers are no events."""
+
+    name = "test/babbler"
+
+    async def answer(self, _ask: Any) -> AsyncIterator[Any]:
+        yield 5
+
+
+def test_a_model_that_answers_with_something_else_has_broken() -> None:
+    async def main() -> None:
+        async with opened(resolve_model=lambda _id: Babbler()) as (harness, _):
+            outcome = await harness.send_message(content="a")
+            assert outcome.outcome == "failed"
+            assert "its answer has a int where an event is expected" in outcome.error
+            assert (await harness.send_message(content="b")).outcome == "failed", "and it can be asked again"
 
     run(main)

@@ -7,7 +7,7 @@ own, as far as its events say. Sub-agents are left out: their caller got their a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -50,7 +50,7 @@ from harness.events import (
     Usage,
     UsageDelta,
 )
-from harness.log.run_tree import RunTree
+from harness.log.run_tree import RunTree, RunTreeState
 from harness.questions.open_questions import is_limit_question
 
 
@@ -78,15 +78,47 @@ class History(msgspec.Struct, kw_only=True):
         return turns + [UserTurn(message.text, message.attachments) for message in self.untaken]
 
 
+class EventMark(NamedTuple):
+    """By which an event of a log is known again."""
+
+    seq: int = -1
+    timestamp_ms: int = 0
+    run_id: str = ""
+
+    @classmethod
+    def of(cls, event: Event | None) -> EventMark:
+        return cls() if event is None else cls(event.seq, event.timestamp_ms, event.run_id)
+
+
+class Rest(msgspec.Struct, kw_only=True):
+    """A conversation in which nothing is open: all that must be known of its events to read those after them."""
+
+    last: EventMark
+    """The last of them."""
+    entries: list[TranscriptEntry]
+    measured: Measured
+    prompt: str
+    asked_with: int
+    tree: RunTreeState
+
+
 def history(
     events: Iterable[Event], before: Sequence[Turn] = (), measured_before: Measured | None = None
 ) -> History:
     """Read a log from its beginning, or from where a run begins. `before`: the entries of the logs before this one."""
-    replay, last = _Replay(before, measured_before or Measured()), None
-    for last in events:
-        if type(last) not in _PIECES or not replay.knows(last.run_id):
-            replay.feed(last)
-    return replay.finish(last)
+    return _Replay(before, measured_before or Measured()).read(events)
+
+
+def continued_history(events: Iterable[Event], rest: Rest | None) -> tuple[History, Rest | None]:
+    """Read the events after those that `rest` stands for. Returns the rest after them, too; None: something is open then.
+
+    The given rest is used up: it is changed.
+    """
+    replay = _Replay((), Measured())
+    if rest is not None:
+        replay.restore(rest)
+    found = replay.read(events)
+    return found, replay.rest
 
 
 def _never_ended(call_id: str, begun_calls: Collection[str]) -> ToolTurn:
@@ -229,6 +261,8 @@ class _Replay:
         self._current = ""
         """The latest top-level run; the others in `_runs` wait for answers."""
         self._untaken: dict[str, SteeringQueued] = {}
+        self.rest: Rest | None = None
+        """What it continues; after `read` what it ends in."""
         self._tree = RunTree()
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             SessionStart: self._on_start,
@@ -249,6 +283,33 @@ class _Replay:
             Suspended: self._on_suspended,
             Resumed: self._on_resumed,
         }
+
+    def restore(self, rest: Rest) -> None:
+        """Continue from there."""
+        self._placed, self._measured, self._prompt = list(rest.entries), rest.measured, rest.prompt
+        self._asked_with, self._tree = rest.asked_with, RunTree(rest.tree)
+        self._current, self.rest = self._tree.latest, rest
+
+    def read(self, events: Iterable[Event]) -> History:
+        last, knows = None, self.knows
+        for last in events:
+            if type(last) not in _PIECES or not knows(last.run_id):
+                self.feed(last)
+        is_at_rest = not (self._runs or self._untaken or self._tree.unfinished or self._tree.open_relays)
+        found = self.finish(last)
+        if last is not None:
+            self.rest = self._rest(last, found.entries) if is_at_rest else None
+        return found
+
+    def _rest(self, last: Event, entries: list[TranscriptEntry]) -> Rest:
+        return Rest(
+            last=EventMark.of(last),
+            entries=entries,
+            measured=self._measured,
+            prompt=self._prompt,
+            asked_with=self._asked_with,
+            tree=self._tree.state(),
+        )
 
     def knows(self, run_id: str) -> bool:
         return self._tree.get(run_id) is not None

@@ -12,10 +12,9 @@ from harness.config import has_limits
 from harness.contracts.model import Model
 from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool
-from harness.conversation.history import history
+from harness.conversation.stored_history import stored_history
 from harness.errors import UsageError
 from harness.events import Info, Operation, RelayReply, Signal, Warning
-from harness.log.store import read_all
 from harness.models.fallback import with_fallbacks
 from harness.models.registry import LOCAL, TOY, WHAT_IT_IS, usual_model
 from harness.models.served_window import is_own_server, served_tools
@@ -139,7 +138,7 @@ class NativeDriver:
             raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
         if self._loaded is None or self._loaded[0] != thread.id:
             context = self._session.host.loop_context(thread.hub)
-            past = history(read_all(thread.store, thread.id))
+            past = stored_history(thread.store, thread.id)
             self._loaded = (
                 thread.id,
                 AgentConversation(

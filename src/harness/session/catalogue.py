@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from harness.contracts.model import Model
+from harness.errors import UsageError
 from harness.session.services import (
     AvailableModel,
     Gateway,
@@ -52,10 +53,10 @@ class ModelCatalogue:
     def resolve(self, model_id: str) -> Model:
         """The model with that id. Raises UsageError for an unknown one, and when its key is missing."""
         if self._resolve_model is not None:
-            return self._resolve_model(model_id)
+            return _checked(self._resolve_model(model_id), model_id)
         for gateway in self._gateways:
             if (model := gateway.resolve(model_id)) is not None:
-                return model
+                return _checked(model, model_id)
         from harness.models.registry import open_model
 
         return open_model(model_id, self._environ)
@@ -143,6 +144,17 @@ class ModelCatalogue:
         except Exception:
             _logger.warning("the check of credentials failed for %s", provider, exc_info=True)
             return None
+
+
+def _checked(model: Any, model_id: str) -> Model:
+    """Raises UsageError for what a function of the application gives instead of a model."""
+    if isinstance(getattr(model, "name", None), str) and callable(getattr(model, "answer", None)):
+        found: Model = model
+        return found
+    raise UsageError(
+        f"there is no model for {model_id!r}: {model!r:.60} was given",
+        hint="resolve_model gives something with `name` and `answer`, such as open_model(…)",
+    )
 
 
 def _status(has_auth: bool, variable: str) -> ModelAuthStatus:

@@ -168,13 +168,19 @@ def checked_limits(limits: Limits | None) -> Limits | None:
     if limits.at_limit not in (None, "end", "ask", "summarise"):
         raise wrong("limits: at_limit", limits.at_limit, "end, ask, summarise or None")
     for name in (field for field in Limits.__struct_fields__ if field != "at_limit"):
-        number = ArgumentKind(_positive, "a number above 0, or None")
-        _check(f"limits: {name}", getattr(limits, name), number)
+        kind = _COUNT if name in ("max_turns", "max_tokens") else _AMOUNT
+        _check(f"limits: {name}", getattr(limits, name), kind)
     return limits
 
 
 def _positive(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
+
+
+_AMOUNT = ArgumentKind(_positive, "a number above 0, or None")
+_COUNT = ArgumentKind(
+    lambda value: value is None or (is_whole(value) and value > 0), "a whole number above 0, or None"
+)
 
 
 def check_tools(name: str, given: ToolsInput | None) -> None:
@@ -234,7 +240,7 @@ def _simple_fields(kind: type[Struct]) -> dict[str, ArgumentKind]:
         bool: ArgumentKind(_is(bool), "True or False"),
         int: ArgumentKind(is_whole, "a whole number"),
         int | None: ArgumentKind(_either(_none, is_whole), "a whole number, or None"),
-        tuple[str, ...]: ArgumentKind(_list_of(_is(str)), "a list of texts"),
+        Sequence[str]: ArgumentKind(_list_of(_is(str)), "a list of texts"),
     }
     hints = get_type_hints(kind)
     for hint in hints.values():

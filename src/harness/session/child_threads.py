@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from harness.approvals.call import READ_ONLY, ProposedCall
-from harness.conversation.history import history
+from harness.conversation.stored_history import stored_history
 from harness.conversation.turns import TranscriptEntry
 from harness.errors import UnknownSession
 from harness.events import Error, Event, Result, ThreadCreated
 from harness.log.hub import Hub
-from harness.log.store import Metadata, Store, read_all
+from harness.log.store import Metadata, Store
 from harness.native.loop.conversation import AgentConversation
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.questions.permissions import PermissionPolicy, Permissions
@@ -164,5 +164,5 @@ def _judge_side(store: Store, host: ChildThreadHost, question: JudgeQuestion) ->
         )
         return create_child(store, metadata, host.loop_context)
     writer = store.open(question.thread_id)
-    entries = history(read_all(store, question.thread_id)).entries
+    entries = stored_history(store, question.thread_id).entries
     return ChildThread(store, metadata, Hub(store, question.thread_id, writer), host.loop_context, entries)

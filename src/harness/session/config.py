@@ -62,7 +62,7 @@ class BackingAgent(msgspec.Struct, frozen=True, kw_only=True):
     """For one answer of its model."""
     context_window: int | None = None
     """How many tokens its model can read; None: as settings or its name say."""
-    fallback_models: tuple[str, ...] = ()
+    fallback_models: Sequence[str] = ()
     """Models that are asked, one after the other, where its own gives no answer."""
     around: Any = None
     """Asked before and after each call: given the environment of commands, it returns what has `before_call`, `before_run`
@@ -76,7 +76,7 @@ class CommandAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     permissions: Permissions = "agent-default"
-    extra_args: tuple[str, ...] = ()
+    extra_args: Sequence[str] = ()
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     binary: str = ""
     recording: str = ""
@@ -130,9 +130,9 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
     """Used instead of the agent's tools."""
     additional_tools: ToolsInput | None = None
     """Added to the agent's tools."""
-    available_tools: tuple[str, ...] | None = None
+    available_tools: Sequence[str] | None = None
     """The names that the model may see in this mode; None: all."""
-    mcp_servers: tuple[str, ...] | None = None
+    mcp_servers: Sequence[str] | None = None
     """The MCP servers whose tools there are in this mode, by name; None: all."""
     keeps_prefix: bool = False
     """Nothing that the provider has read changes with the mode: its instructions come as a message, and tools that it does not
@@ -147,9 +147,9 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     instructions: str | Sequence[str] | Callable[[RequestContext], str] = ""
     tools: ToolList = ()
-    allowed_harness_tools: tuple[str, ...] = ()
-    allowed_workspace_tools: tuple[str, ...] | None = None
-    mcp_servers: tuple[str, ...] = ()
+    allowed_harness_tools: Sequence[str] = ()
+    allowed_workspace_tools: Sequence[str] | None = None
+    mcp_servers: Sequence[str] = ()
     """The MCP servers whose tools it has, by name; single tools of others are named in `allowed_harness_tools`."""
     default_model_id: str = ""
     max_steps: int | None = None
@@ -209,6 +209,8 @@ def default_mode(modes: Sequence[Mode], default_mode_id: str) -> Mode:
 
 def tools_of(given: ToolsInput | None, context: RequestContext) -> tuple[Tool, ...]:
     """The given tools as `Tool` objects; typed functions become tools."""
+    if given is None or given == ():
+        return ()
     from harness.native.tools.function_tool import tool
 
     if callable(given) and not isinstance(given, Sequence | Mapping):

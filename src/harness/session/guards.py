@@ -82,6 +82,10 @@ class Replace(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+STOPPED = Stop("Aborted by the user")
+"""What is said of a message or an answer that guards looked at when the session was stopped."""
+
+
 _Verdict: TypeAlias = Pass | Stop | Replace | None
 Guard: TypeAlias = Callable[[GuardContext], _Verdict | Awaitable[_Verdict]]
 
@@ -134,6 +138,8 @@ class GuardRunner:
     ) -> None:
         self._guards, self._hooks, self._note, self._request = guards, hooks, note, request
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._checks: set[asyncio.Task[str | Stop]] = set()
+        """Messages and answers that guards look at now."""
 
     @property
     def has_calls(self) -> bool:
@@ -148,13 +154,39 @@ class GuardRunner:
         return bool(self._guards.input)
 
     async def check_text(
-        self, where: Literal["input", "output"], text: str, request: Mapping[str, Any]
+        self,
+        where: Literal["input", "output"],
+        text: str,
+        request: Mapping[str, Any],
+        timeout_s: float | None = None,
     ) -> str | Stop:
-        """The text that goes on, or why it does not."""
+        """The text that goes on, or why it does not; `STOPPED` if `stop` ended it. `timeout_s`: of the run."""
         guards = self._guards.input if where == "input" else self._guards.output
+        if not guards:
+            return text
         context = GuardContext(where=where, text=text, request=request)
+        longest_s = min(LONGEST_S, timeout_s or LONGEST_S)
+        check = asyncio.get_running_loop().create_task(self._checked_text(guards, context, longest_s))
+        self._checks.add(check)
+        check.add_done_callback(self._checks.discard)
+        try:
+            return await check
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return STOPPED
+
+    def stop(self) -> None:
+        """End what guards do to messages and answers now: none of them goes on."""
+        for check in self._checks:
+            check.cancel()
+
+    async def _checked_text(
+        self, guards: Sequence[Guard], context: GuardContext, longest_s: float
+    ) -> str | Stop:
         for guard in guards:
-            verdict = await self._verdict(guard, context)
+            verdict = await self._verdict(guard, context, longest_s)
             if isinstance(verdict, Stop):
                 return verdict
             if isinstance(verdict, Replace):
@@ -255,14 +287,17 @@ class GuardRunner:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _verdict(self, guard: Guard, context: GuardContext) -> _Verdict:
+    async def _verdict(
+        self, guard: Guard, context: GuardContext, longest_s: float | None = None
+    ) -> _Verdict:
         verdict: _Verdict
+        longest_s = longest_s or LONGEST_S
         try:
-            given: Any = await _called(guard, context)
+            given: Any = await _called(guard, context, longest_s)
             is_verdict = given is None or isinstance(given, Pass | Stop | Replace)
             verdict = given if is_verdict else Stop(f"{_name(guard)} gave a {type(given).__name__}")
         except TimeoutError:
-            verdict = Stop(f"{_name(guard)} took longer than {LONGEST_S:g} s")
+            verdict = Stop(f"{_name(guard)} took longer than {longest_s:g} s")
         except Exception as error:
             _logger.exception("a guard failed")
             verdict = Stop(f"{_name(guard)} failed: {error!r}")
@@ -275,18 +310,18 @@ class GuardRunner:
 
     async def _observed(self, hook: Callable[[Any], Any], given: Any) -> Any:
         try:
-            return await _called(hook, given)
+            return await _called(hook, given, LONGEST_S)
         except Exception as error:
             _logger.exception("a hook failed")
             self._note(Warning(message=f"the hook {_name(hook)} failed: {error!r}", code="hook_failed"))
             return None
 
 
-async def _called(function: Callable[[Any], Any], given: Any) -> Any:
+async def _called(function: Callable[[Any], Any], given: Any, longest_s: float) -> Any:
     made = function(given)
     if not inspect.isawaitable(made):
         return made
-    async with asyncio.timeout(LONGEST_S):
+    async with asyncio.timeout(longest_s):
         return await made
 
 

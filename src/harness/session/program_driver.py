@@ -406,7 +406,7 @@ class CommandDriver:
             folder_settings=agent.folder_settings,
             resume=known.get(self.agent_name, agent.session) if "resume" in self.capabilities else "",
             append_system_prompt=session.harness.instructions_for(None, session.mode.resolve()),
-            extra_args=agent.extra_args,
+            extra_args=tuple(agent.extra_args),
             env=agent.env,
             binary=agent.binary,
             recording=agent.recording,

@@ -110,6 +110,14 @@ def outcome_of(ended: Result, run_id: str, problem: Error = _NO_ERROR) -> RunOut
     )
 
 
+def withheld(outcome: RunOutcome[Any], reason: str, code: str) -> RunOutcome[Any]:
+    """The outcome without its answer. `code`: empty where the session was stopped before it was known whether it may go on."""
+    kind: Literal["blocked", "interrupted"] = "blocked" if code else "interrupted"
+    return msgspec.structs.replace(
+        outcome, outcome=kind, text="", output=None, structured=None, error=reason, code=code
+    )
+
+
 def with_both_uses(first: RunOutcome[Any], then: RunOutcome[Any]) -> RunOutcome[Any]:
     """The second outcome, with what both have used."""
     usage = [one.usage for one in (first, then) if one.usage is not None]

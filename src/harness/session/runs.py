@@ -48,8 +48,9 @@ from harness.events import (
 )
 from harness.session.checks import another_loop
 from harness.session.config import REQUEST_KEY, RequestContext
+from harness.session.message_guards import MessageGuards
 from harness.session.outputs import INVALID, WantedOutput
-from harness.session.run_outcomes import BLOCKED, RunOutcome, RunOutcomes, with_both_uses
+from harness.session.run_outcomes import RunOutcome, RunOutcomes, with_both_uses
 from harness.session.user_message import UserMessage, read_queued
 from harness.system.plain_text import plain_text
 
@@ -94,6 +95,7 @@ class Runs:
         self.output: WantedOutput | None = None
         """What the answer of the current run, or of the latest one, has to be."""
         self.endings: RunOutcomes = RunOutcomes()
+        self.guards: MessageGuards = MessageGuards(session)
         self._queued_contexts: dict[str, RequestContext] = {}
         """Request contexts of queued messages, by message id. They hold any objects and are never logged."""
         self._accepted: set[str] = set()
@@ -185,45 +187,18 @@ class Runs:
 
         `limits` and `output` apply to a run that is started here. A program that gave no such output is asked again.
         """
-        guarded = await self.guarded(message, context)
+        guarded = await self.guards.message(message, context, limits)
         if isinstance(guarded, RunOutcome):
             return guarded
         outcome = await self._send_once(guarded, context, limits, output)
         while output is not None and outcome.success:
             fitting = await self._with_output(outcome, output)
             if fitting is not None:
-                return await self._guarded_answer(fitting)
+                return await self.guards.answer(fitting, self.context, self.limits)
             reminder = UserMessage(text=output.again(output.problem))
             again = await self._send_once(reminder, context, limits, output)
             outcome = with_both_uses(outcome, again) if again.run_id else again
-        return await self._guarded_answer(outcome)
-
-    async def guarded(
-        self, message: UserMessage, context: RequestContext | None
-    ) -> UserMessage | RunOutcome[Any]:
-        """The message as the guards of the harness let it pass, or the outcome where they do not."""
-        guards = self._session.hooks.guards
-        if not guards.has_input:
-            return message
-        await self._session.thread.ensure()
-        text = await guards.check_text("input", message.text, context or {})
-        if isinstance(text, str):
-            return (
-                message if text == message.text else msgspec.structs.replace(message, text=plain_text(text))
-            )
-        self._session.append_all([Error(message=text.reason, code=BLOCKED)], self._session.hub.log_id)
-        return RunOutcome(outcome="blocked", error=text.reason, code=BLOCKED)
-
-    async def _guarded_answer(self, outcome: RunOutcome[Any]) -> RunOutcome[Any]:
-        if not outcome.success:
-            return outcome
-        text = await self._session.hooks.guards.check_text("output", outcome.text, self.context)
-        if isinstance(text, str):
-            return outcome if text == outcome.text else msgspec.structs.replace(outcome, text=text)
-        self._session.append_all([Error(message=text.reason, code=BLOCKED)], outcome.run_id)
-        return msgspec.structs.replace(
-            outcome, outcome="blocked", text="", output=None, structured=None, error=text.reason, code=BLOCKED
-        )
+        return await self.guards.answer(outcome, self.context, self.limits)
 
     async def _with_output(self, outcome: RunOutcome[Any], output: WantedOutput) -> RunOutcome[Any] | None:
         """The outcome of a run that completed, with its output, or failed for want of one; None: ask again."""
@@ -246,7 +221,7 @@ class Runs:
         outcome = self.endings.take(run_id)
         if self.output is not None and outcome.success and self._context_of == run_id:
             outcome = await self._with_output(outcome, self.output) or outcome
-        return await self._guarded_answer(outcome)
+        return await self.guards.answer(outcome, self.context, self.limits)
 
     async def _send_once(
         self,
@@ -439,6 +414,8 @@ class Runs:
 
         `pauses_queue`: queued messages stay there until the next message or `drain`.
         """
+        if pauses_queue:
+            self.guards.stop()
         if self._task is not None:
             self.is_abort_requested = True
             self._is_paused = pauses_queue
@@ -465,6 +442,7 @@ class Runs:
 
     async def stop(self) -> None:
         """Abort, send nothing more from the queue, and wait for the end."""
+        self.guards.stop()
         if self.is_running:
             self._holds_queue = True
             self.abort()

@@ -82,7 +82,7 @@ class SessionMethods(Generic[State]):
         begins with this message, before anything that is queued. Raises UsageError for content that is not text.
         """
         runs = self._core.runs
-        message = await runs.guarded(UserMessage.of(content), request_context)
+        message = await runs.guards.message(UserMessage.of(content), request_context)
         if isinstance(message, UserMessage) and not runs.join(message, request_context):
             await runs.instead(message, request_context)
 
@@ -93,7 +93,7 @@ class SessionMethods(Generic[State]):
         Raises UsageError for content that is not text.
         """
         runs = self._core.runs
-        message = await runs.guarded(UserMessage.of(content), request_context)
+        message = await runs.guards.message(UserMessage.of(content), request_context)
         if not isinstance(message, UserMessage):
             return
         if runs.is_running:

@@ -215,6 +215,8 @@ class ModelSteps:
                     if taken is None:
                         continue
                     event = taken  # noqa: PLW2901
+                else:
+                    _require_event(event)
                 context.has_output = True
                 if put(event):
                     # A model that never waits would starve every other task.
@@ -289,6 +291,12 @@ def _take_thought(step: ModelStep, event: ReasoningDelta) -> Event:
 def _take_retraction(step: ModelStep, event: TextRetracted) -> Event:
     step.pieces.clear()
     return event
+
+
+def _require_event(given: object) -> None:
+    """A model may be code of the application."""
+    if not isinstance(given, Event):
+        raise TypeError(f"its answer has a {type(given).__name__} where an event is expected")
 
 
 class Answered(NamedTuple):
@@ -377,4 +385,5 @@ class _Listener:
             return self.fail(event)
         if isinstance(event, Message):
             self.message = event
+        _require_event(event)
         return self._put(event)
