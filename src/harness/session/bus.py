@@ -43,7 +43,7 @@ class Bus:
         answers: QuestionAnswers | None = None,
     ) -> None:
         """`on_event`: called with every event of the log before it is translated, except the `quiet` ones;
-        `on_folded`: called after the event is folded and before the listeners are called; `answers`: what
+        `on_folded`: called after an event about the runs is folded and before the listeners are called; `answers`: what
         the questions among the events are answered through.
         """
         self.fold: ThreadFold = ThreadFold()
@@ -181,7 +181,7 @@ class Bus:
             session_events = self.fold.feed(event)
             for read in self._readers:
                 self._read(read, event)
-            if type(event) not in quiet:
+            if self.fold.has_news:
                 self._on_folded()
             for session_event in session_events:
                 self.emit(session_event)

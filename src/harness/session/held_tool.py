@@ -29,7 +29,7 @@ class HeldTool(Tool):
 def allowed_tools(permissions: SessionPermissions, tools: Iterable[Tool], mode: Mode) -> list[Tool]:
     """Without what is denied; what only the mode does not have is left out too, or held back."""
     shown = mode.available_tools
-    allowed = [tool for tool in tools if not permissions.is_denied(tool.spec.name)]
+    allowed = permissions.without_denied(tools)
     if shown is None:
         return allowed
     if not mode.keeps_prefix:

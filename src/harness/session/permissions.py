@@ -163,6 +163,7 @@ def check_resolver(resolver: CategoryResolver | None) -> None:
     "standing",
     "verdict",
     "verdict_on",
+    "without_denied",
     "work_in",
 )
 class SessionPermissions:
@@ -175,8 +176,8 @@ class SessionPermissions:
         """Where the session works."""
         self.settings: Sequence[Rule] = ()
         """The rules of the user's settings and of the project's file, for all agents."""
-        self._known: dict[str, ToolClass] = {}
-        """The tools of the latest run, by name."""
+        self._latest: ToolRules | None = None
+        """Those of the latest run, for lookups by name."""
         self._grants: dict[str, SessionGrant] = {}
         self._given = 0
         self.on_grants: Callable[[], object] = lambda: None
@@ -269,7 +270,17 @@ class SessionPermissions:
 
     def is_denied(self, tool_name: str) -> bool:
         """Whether a rule denies every call of the tool. Such a tool is not shown to the model."""
-        rules = [rule for rule in self.as_rules() if rule.is_whole]
+        return self._denies(self._whole_denials(), tool_name)
+
+    def without_denied(self, tools: Iterable[Tool]) -> list[Tool]:
+        """The tools without those of which a rule denies every call."""
+        rules = self._whole_denials()
+        return [tool for tool in tools if not (rules and self._denies(rules, tool.spec.name))]
+
+    def _whole_denials(self) -> list[Rule]:
+        return [rule for rule in self.as_rules() if rule.answer == "deny" and rule.is_whole]
+
+    def _denies(self, rules: Sequence[Rule], tool_name: str) -> bool:
         return denial_of(ProposedCall(tool=tool_name), rules, self.folder) is not None
 
     def resolve(self, tool_name: str) -> PermissionPolicy:
@@ -332,7 +343,8 @@ class SessionPermissions:
     def standing(self, tool_name: str, tool: Tool | None) -> ToolClass:
         """The class of a tool. `tool` None: the one of that name in the latest run, or the built-in one."""
         if tool is None:
-            found = self._known.get(tool_name) or _USUAL.get(tool_name, ToolClass())
+            latest = self._latest.known(tool_name) if self._latest is not None else None
+            found = latest or _USUAL.get(tool_name, ToolClass())
         else:
             intrinsic = category_of(tool)
             known = intrinsic if intrinsic in _CATEGORIES else None
@@ -362,7 +374,7 @@ class SessionPermissions:
         """
         rules = ToolRules(self, tools, more)
         if is_main:
-            self._known = rules.standings()
+            self._latest = rules
         return rules
 
     def verdict(self, call: ProposedCall) -> PermissionVerdict:
@@ -432,9 +444,9 @@ class ToolRules:
         self._more = more
         self._tools = {tool.spec.name: tool for tool in tools}
 
-    def standings(self) -> dict[str, ToolClass]:
-        """The classes of the tools, by name."""
-        return {name: self._standing(name) for name in self._tools}
+    def known(self, name: str) -> ToolClass | None:
+        """The class of one of these tools; None where there is no such tool."""
+        return self._standing(name) if name in self._tools else None
 
     def verdict(self, call: ProposedCall) -> PermissionVerdict:
         """Decide one call by the rules of the session."""

@@ -118,6 +118,8 @@ class ThreadFold:
         self.memory: RecordFold = RecordFold()
         self.next_seq: int = 0
         """Of the next event to be fed."""
+        self.has_news: bool = False
+        """Whether the last event was about the runs: their activity, or what agents call their sessions."""
         self.read_log: Callable[[int], Iterable[Event]] | None = None
         """Reads the log again from that event on."""
         self.is_shown: bool = True
@@ -155,6 +157,7 @@ class ThreadFold:
     def feed(self, event: Event, /) -> Sequence[HarnessEvent]:
         """Take the next event of the log; returns what listeners get for it."""
         self.next_seq = event.seq + 1
+        self.has_news = False
         kind = type(event)
         tree = self.tree
         run = tree.feed(event)
@@ -310,6 +313,7 @@ class ThreadFold:
             del known[min(settled)[1]]
 
     def _note_runs(self, tree: RunTree) -> None:
+        self.has_news = True
         facts, top, waiting = self.facts, tree.top, tree.unfinished_top
         facts.relays = tree.open_relays
         facts.open_run = "" if waiting is None else waiting.id
@@ -364,6 +368,7 @@ class ThreadFold:
     def _note_session(self, event: Event) -> None:
         """Store the agent program's own session id. Without one, the log has the run id in its place."""
         if event.session_id and event.session_id != event.run_id and self.facts.last_agent:
+            self.has_news = True
             self.facts.agent_sessions[self.facts.last_agent] = event.session_id
 
     def _signal(self, event: Signal) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from harness.contracts.model import Ask, Model, Turn
 from harness.contracts.tool import Tool
-from harness.conversation.history import history
+from harness.conversation.stored_history import stored_history
 from harness.conversation.turns import StepContext, TranscriptEntry
 from harness.events import Error, Event, MemoryStatus, Signal, Steering, UsageDelta
 from harness.events.memory import Noting
@@ -96,7 +96,7 @@ class ThreadMemory:
             await memory.after_turn(conversation.entries)
 
     def feed(self, event: Event) -> None:
-        if (memory := self.memory) is not None:
+        if self._memory is not None and (memory := self.memory) is not None:
             memory.feed(event)
 
     def tools(self) -> list[Tool]:
@@ -236,7 +236,7 @@ class _Archive:
             return conversation.entries
         if thread_id not in {thread.id for thread in self._threads.list()}:
             return ()
-        return history(read_all(self._store, thread_id)).entries
+        return stored_history(self._store, thread_id).entries
 
     async def threads_with(self, query: str) -> Sequence[str]:
         found = self._store.find(Query(kind="thread", resource_id=self._resource_id(), text=query))
@@ -255,7 +255,7 @@ class _Others:
         for thread in self._ids():
             entries = [
                 entry
-                for entry in history(read_all(self._store, thread)).entries
+                for entry in stored_history(self._store, thread).entries
                 if entry.seq > observed.get(thread, -1)
             ]
             if entries:
