@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from measuring import size
 from scripted import Caller, Talker
+
 from session import harness_on, loop_s
 
 MESSAGES = size(10, 1)
@@ -115,7 +116,9 @@ def of_messages(until: str) -> tuple[Counting, float]:
     return counting, MESSAGES
 
 
-def of_each(work: Callable[[Counting, object], Any], model: Callable[[int], object]) -> tuple[Counting, float]:
+def of_each(
+    work: Callable[[Counting, object], Any], model: Callable[[int], object]
+) -> tuple[Counting, float]:
     """Of one more: what many cost beyond what few do."""
     few, many = Counting(), Counting()
     asyncio.run(work(Counting(), model(FEW)))  # what is made once

@@ -36,7 +36,6 @@ from harness.events import (
 from harness.log.store import Fork, Metadata, Store, read_all
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.testing.golden import Case
 
 CASES = recorded_runs.CASES[::25]
 
@@ -141,7 +140,7 @@ class Counted:
 
         class Reader:
             def read(self, most: int = 1000) -> list[Event]:
-                batch = reader.read(most)
+                batch: list[Event] = reader.read(most)
                 counted.read += len(batch)
                 return batch
 
@@ -174,7 +173,9 @@ def _grow(store: Any, log_id: str, events: Sequence[Event], at_ms: int = 0) -> N
     writer = store.open(log_id)
     first = writer.next_seq
     stamped = enumerate(events, first)
-    writer.append([msgspec.structs.replace(event, seq=seq, timestamp_ms=at_ms + seq) for seq, event in stamped])
+    writer.append(
+        [msgspec.structs.replace(event, seq=seq, timestamp_ms=at_ms + seq) for seq, event in stamped]
+    )
     writer.close()
 
 
@@ -315,7 +316,12 @@ def test_a_snapshot_costs_no_more_than_it_saves(store: Counted, monkeypatch: pyt
     monkeypatch.setattr(stored, "_FEW", 20)
     saved: list[int] = []
     save = store.save_snapshot
-    monkeypatch.setattr(store, "save_snapshot", lambda *all: (saved.append(len(all[-1])), save(*all)), raising=False)
+
+    def counted(log_id: str, name: str, seq: int, data: bytes) -> None:
+        saved.append(len(data))
+        save(log_id, name, seq, data)
+
+    monkeypatch.setattr(store, "save_snapshot", counted, raising=False)
     _create(store)
     for number in range(150):
         _grow(store, "log", _turn(number))

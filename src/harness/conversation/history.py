@@ -345,7 +345,7 @@ class _Replay:
         )
 
     def _entries(self) -> list[TranscriptEntry]:
-        return list(map(_entry, self._placed))
+        return [turn if type(turn) is TranscriptEntry else _entry(turn) for turn in self._placed]
 
     def _pending(self, run: _Run) -> SuspendedRun:
         if run.id != self._current:

@@ -287,9 +287,7 @@ class GuardRunner:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _verdict(
-        self, guard: Guard, context: GuardContext, longest_s: float | None = None
-    ) -> _Verdict:
+    async def _verdict(self, guard: Guard, context: GuardContext, longest_s: float | None = None) -> _Verdict:
         verdict: _Verdict
         longest_s = longest_s or LONGEST_S
         try:

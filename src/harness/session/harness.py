@@ -257,6 +257,7 @@ class Harness(SessionMethods[State], ThreadMethods):
         if parts.services is not None:
             return
         parts.loop = asyncio.get_running_loop()
+        self.session.thread.is_closed = False
         parts.services = Services(
             store=parts.store,
             resolve_model=parts.catalogue.resolve,
@@ -308,13 +309,15 @@ class Harness(SessionMethods[State], ThreadMethods):
         parts, sessions = self.internals, self.sessions()
         parts.require_loop()
         for session in sessions:
+            session.thread.is_closed = True  # at once: who is waiting for something opens none any more
+        for session in sessions:
             await _quietly(session.thread.release, "a thread could not be closed")
         await parts.heartbeats.stop()
         await parts.workspaces.destroy()
         await _quietly(parts.mcp.close, "the MCP servers could not be closed")
         for session in sessions:
             await _quietly(session.destroy, "a session could not be closed")
-        for session in self._sessions.values():
+        for session in self._sessions.values():  # also one that was made meanwhile
             session.thread.is_closed = True
         self._sessions.clear()
         parts.sessions[:] = [self._core]

@@ -52,7 +52,6 @@ from harness.session.message_guards import MessageGuards
 from harness.session.outputs import INVALID, WantedOutput
 from harness.session.run_outcomes import RunOutcome, RunOutcomes, with_both_uses
 from harness.session.user_message import UserMessage, read_queued
-from harness.system.plain_text import plain_text
 
 if TYPE_CHECKING:
     from harness.session.session_core import SessionCore
@@ -443,10 +442,10 @@ class Runs:
     async def stop(self) -> None:
         """Abort, send nothing more from the queue, and wait for the end."""
         self.guards.stop()
-        if self.is_running:
+        while (task := self._task) is not None:  # whoever waited for its end may begin the next one
             self._holds_queue = True
             self.abort()
-            await self.wait_until_idle()
+            await asyncio.wait((task,))
 
     async def wait_until_idle(self) -> None:
         """Wait until no run is active. Cancelling the wait does not affect the run."""

@@ -358,11 +358,14 @@ class Threads:
 
     async def _take(self, thread_id: str, open_thread: Callable[[], OpenThread]) -> OpenThread:
         if self.is_closed:
-            raise UsageError("this session is closed", hint="create another one with create_session()")
+            raise UsageError(
+                "this session is closed", hint="create another one, or call init() of the harness again"
+            )
         session = self._session
         lock, old = session.harness.thread_lock, self.current
         await call(lock.acquire, thread_id)
         try:
+            await session.runs.stop()  # a run may have begun meanwhile
             opened = open_thread()
         except BaseException:
             await quietly_release(lock, thread_id)
