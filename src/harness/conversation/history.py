@@ -117,8 +117,8 @@ def continued_history(events: Iterable[Event], rest: Rest | None) -> tuple[Histo
     replay = _Replay((), Measured())
     if rest is not None:
         replay.restore(rest)
-    found = replay.read(events)
-    return found, replay.rest
+    result = replay.read(events)
+    return result, replay.rest
 
 
 def _never_ended(call_id: str, begun_calls: Collection[str]) -> ToolTurn:
@@ -296,10 +296,10 @@ class _Replay:
             if type(last) not in _PIECES or not knows(last.run_id):
                 self.feed(last)
         is_at_rest = not (self._runs or self._untaken or self._tree.unfinished or self._tree.open_relays)
-        found = self.finish(last)
+        result = self.finish(last)
         if last is not None:
-            self.rest = self._rest(last, found.entries) if is_at_rest else None
-        return found
+            self.rest = self._rest(last, result.entries) if is_at_rest else None
+        return result
 
     def _rest(self, last: Event, entries: list[TranscriptEntry]) -> Rest:
         return Rest(

@@ -34,28 +34,29 @@ class _Snapshot(msgspec.Struct):
 
 def stored_history(store: Store, log_id: str) -> History:
     """What `history` says of the whole log. Raises UnknownSession, StoreError."""
-    known = _known(store, log_id)
-    events = read_all(store, log_id, known.last.seq if known is not None else 0)
-    if known is not None and EventMark.of(next(events, None)) != known.last:
-        known, events = None, read_all(store, log_id)
-    found, rest = continued_history(events, known)
-    if rest is not None:
-        fresh = rest.last.seq - (known.last.seq if known is not None else -1)
-        if fresh > max(_FEW, len(rest.entries) // _SHARE):
-            _keep(store, log_id, rest)
-    return found
+    before = _rest_of(store, log_id)
+    events = read_all(store, log_id, before.last.seq if before is not None else 0)
+    if before is not None and EventMark.of(next(events, None)) != before.last:
+        before, events = None, read_all(store, log_id)
+    first = before.last.seq + 1 if before is not None else 0
+    result, rest = continued_history(events, before)
+    if rest is not None and rest.last.seq + 1 - first > max(_FEW, len(rest.entries) // _SHARE):
+        _keep(store, log_id, rest)
+    return result
 
 
-def _known(store: Store, log_id: str) -> Rest | None:
+def _rest_of(store: Store, log_id: str) -> Rest | None:
     try:
         saved = store.snapshot(log_id, _NAME)
         if saved is None:
             return None
-        found = msgspec.json.decode(saved[1], type=_Snapshot)
+        seq, data = saved
+        snapshot = msgspec.json.decode(data, type=_Snapshot)
     except (HarnessError, msgspec.DecodeError):
         _logger.warning("the stored history of %s could not be read", log_id, exc_info=True)
         return None
-    return found.rest if found.version == _VERSION and found.rest.last.seq == saved[0] - 1 else None
+    is_of_now = snapshot.version == _VERSION and snapshot.rest.last.seq == seq - 1
+    return snapshot.rest if is_of_now else None
 
 
 def _keep(store: Store, log_id: str, rest: Rest) -> None:
