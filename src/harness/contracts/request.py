@@ -198,10 +198,10 @@ _WORDS = ("model", "effort", "resume", "session_id")
 
 def require_word(name: str, value: str) -> None:
     """Raises UsageError for what an agent could take for one of its options, which may be to ask nobody any more."""
-    if value.startswith("-") or not value.isprintable():
+    if value.startswith("-") or any(character < " " for character in value):
         raise UsageError(
             f"{name} of a request cannot be {value[:80]!r}",
-            hint="give a name that does not begin with a dash",
+            hint="give a name on one line that does not begin with a dash",
         )
 
 
