@@ -255,6 +255,28 @@ def test_mode_model_agent_title_and_fork(desk: Desk) -> None:
             editor.call("session/set_config_option", sessionId=session, configId="surprise", value="x")
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_commands_of_the_users_own_are_slash_commands(desk: Desk, version: int) -> None:
+    folder = desk.home / "config" / "harness" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "review.md").write_text("---\ndescription: Look at the change\n---\nReview $ARGUMENTS.")
+    with desk.editor(version=version) as editor:
+        session = editor.call("session/new", **desk.place())["sessionId"]
+
+        def told() -> dict[str, str]:
+            lists = [one["availableCommands"] for one in editor.updates if "availableCommands" in one]
+            return {one["name"]: one["description"] for one in lists[-1]} if lists else {}
+
+        editor.until(told)
+        assert told()["review"] == "Look at the change"
+        assert {"agent", "model", "title"} <= told().keys()
+        assert "compact" not in told()
+        editor.call("session/prompt", sessionId=session, prompt=words("/review it"))
+        editor.until(lambda: "It is there." in editor.text())
+        (log,) = (desk.home / "data" / "harness" / "sessions").glob("*.ndjson")
+        assert "Review it." in log.read_text()
+
+
 def test_what_is_wrong_gets_the_error_of_the_protocol_and_nothing_is_lost(desk: Desk) -> None:
     with desk.editor() as editor:
         session = editor.call("session/new", **desk.place())["sessionId"]

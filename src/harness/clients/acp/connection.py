@@ -171,27 +171,27 @@ class AcpConnection(RpcConnection):
         log_id = await self._host.create(cwd)
         attached = await self._attach(log_id, cwd, is_told=False)
         attached.is_continued = True
-        return self._opened(attached, after) | {"sessionId": log_id}
+        return await self._opened(attached, after) | {"sessionId": log_id}
 
     async def _load(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
         session_id = text_field(parameters, "sessionId")
         self._check_servers(parameters)
         attached = await self._attach(session_id, absolute_path(parameters), is_told=True)
-        return self._opened(attached, after)
+        return await self._opened(attached, after)
 
     async def _resume(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
         session_id = text_field(parameters, "sessionId")
         self._check_servers(parameters)
         is_told = self._version == 2 and bool(parameters.get("replayFrom"))
         attached = await self._attach(session_id, absolute_path(parameters), is_told=is_told)
-        return self._opened(attached, after)
+        return await self._opened(attached, after)
 
     async def _fork(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
         cwd = absolute_path(parameters)
         log_id = await self._host.fork(text_field(parameters, "sessionId"), cwd)
         attached = await self._attach(log_id, cwd, is_told=False)
         attached.is_continued = True
-        return self._opened(attached, after) | {"sessionId": log_id}
+        return await self._opened(attached, after) | {"sessionId": log_id}
 
     def _check_servers(self, parameters: Fields) -> None:
         servers = parameters.get("mcpServers")
@@ -232,20 +232,27 @@ class AcpConnection(RpcConnection):
         watch.refresh()  # what was changed meanwhile
         return watch
 
-    def _opened(self, attached: OpenInEditor, after: list[Callable[[], None]]) -> Fields:
-        after.append(partial(self._greet, attached))
+    async def _opened(self, attached: OpenInEditor, after: list[Callable[[], None]]) -> Fields:
         setup = self._host.setup(self._current(attached))
+        commands = await self._commands(attached)
+        after.append(partial(self._greet, attached, commands))
         if self._version == 2:
             about: Fields = {"configOptions": self._host.options.options(setup, 2)}
-            return about | {"availableCommands": options.available_commands(2)}
+            return about | {"availableCommands": commands}
         return {
             "modes": self._host.options.modes(setup),
             "configOptions": self._host.options.options(setup, 1),
         }
 
-    def _greet(self, attached: OpenInEditor) -> None:
-        commands = options.available_commands(self._version)
+    async def _commands(self, attached: OpenInEditor) -> list[Fields]:
+        setup = self._host.setup(self._current(attached))
+        return await asyncio.to_thread(options.available_commands, self._version, setup)
+
+    def _tell_commands(self, attached: OpenInEditor, commands: list[Fields]) -> None:
         self._update(attached, {"sessionUpdate": "available_commands_update", "availableCommands": commands})
+
+    def _greet(self, attached: OpenInEditor, commands: list[Fields]) -> None:
+        self._tell_commands(attached, commands)
         if attached.watch is not None:
             attached.watch.ask_open_questions()
 
@@ -268,6 +275,7 @@ class AcpConnection(RpcConnection):
         if command is not None:
             await self._host.carry_out(watch.log_id, command)
             self._tell_options(attached)
+            self._tell_commands(attached, await self._commands(attached))
             return (
                 {"stopReason": "end_turn"} if self._version == 1 else {"messageId": f"command-{self._count}"}
             )
@@ -372,6 +380,8 @@ class AcpConnection(RpcConnection):
     async def _configure(self, attached: OpenInEditor, option: str, value: str) -> None:
         watch = await self._continue(attached)
         await self._host.carry_out(watch.log_id, options.change(option, value))
+        if option == "agent":  # another one takes others
+            self._tell_commands(attached, await self._commands(attached))
 
     async def _set_title(self, parameters: Fields, after: list[Callable[[], None]]) -> Fields:
         del after

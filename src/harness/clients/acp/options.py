@@ -11,6 +11,7 @@ from harness.clients.commands import Command, Configuration, Configure, Rename
 from harness.clients.conversations.backend import Setup
 from harness.clients.conversations.presets import BUILD, MODES
 from harness.clients.installed_agents import everything, permission_modes
+from harness.clients.workspaces.prompt_commands import agent_commands
 from harness.config import Settings, model_names
 from harness.contracts.request import OWN_AGENT
 
@@ -32,6 +33,9 @@ class EditorCommand(NamedTuple):
     """Of the configuration that it changes; `title` renames."""
 
 
+_ARGUMENTS = "what it is given, if it takes anything"
+_COMPACT = "compact"
+"""Not a prompt for the built-in agent."""
 COMMANDS: Mapping[str, EditorCommand] = {
     "agent": EditorCommand("Continue with another agent", "name of an agent", "agent"),
     "model": EditorCommand("Continue with another model", "name of a model", "model"),
@@ -39,13 +43,20 @@ COMMANDS: Mapping[str, EditorCommand] = {
 }
 
 
-def available_commands(version: int) -> list[dict[str, Any]]:
+def available_commands(version: int, setup: Setup) -> list[dict[str, Any]]:
+    """Those of a session, and what its agent takes as one. Reads the folders where such commands are."""
+    agent = load(setup.agent)
+    of_agent = {
+        one.name: EditorCommand(one.description or one.name, _ARGUMENTS, "")
+        for one in agent_commands(agent, setup.cwd)
+        if one.kind == "command" and not (agent.name == OWN_AGENT and one.name == _COMPACT)
+    }
     kind = {"type": "command"} if version == 2 else {}
     return [
         {**kind, "name": name, "description": one.description, "input": {"hint": one.hint}}
         if version == 1
         else {**kind, "name": name, "description": one.description}
-        for name, one in COMMANDS.items()
+        for name, one in {**of_agent, **COMMANDS}.items()
     ]
 
 
