@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import acp
 import acp.schema
 import pytest
 
+import acp
 import stored_homes
 from acp_editor import Editor, Refused, allow_once, environment_of, never
 from fake_collector import FakeCollector

@@ -15,12 +15,12 @@ import httpx
 import pytest
 from acp.http import create_http_stream
 from acp.ws.client import create_websocket_stream
-from test_openai_api import BASH, scripted
 from websockets.asyncio.client import connect
 
 import acp
 import node_packages
 from live_server import TIMEOUT_S, LiveServer
+from test_openai_api import BASH, scripted
 
 CLIENT = Path(__file__).parents[1] / "cli" / "acp_client.mjs"
 SLOW = '{ text = "word word word word", pieces = 400 }'

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from test_openai_api import scripted
 
 from live_server import TIMEOUT_S, LiveServer
+from test_openai_api import scripted
 
 ROUNDS = 150
 ODD: list[Any] = [

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from test_openai_api import scripted
-from test_security import HOSTS, ORIGINS
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from live_server import LiveServer, run
+from test_openai_api import scripted
+from test_security import HOSTS, ORIGINS
 
 ROUTES = [
     ("POST", "/acp"),

@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from test_rest import Described
 
 from harness.clients.client import PlainClient
 from live_server import TIMEOUT_S, LiveServer, is_done
+from test_rest import Described
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_rest import Described
 from websockets.asyncio.client import connect
 
 import postgres_server
@@ -24,6 +23,7 @@ from harness.log.stores.open_store import open_store
 from harness.server.api.openapi import ENDPOINTS
 from live_server import TIMEOUT_S, LiveServer, run
 from small_fleet import FAILS, OUTAGE, SOLVES, InProcess, Shown, plan, task, variant
+from test_rest import Described
 
 
 @pytest.fixture

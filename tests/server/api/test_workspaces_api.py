@@ -7,9 +7,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from test_rest import Described, finished
 
 from live_server import LiveServer
+from test_rest import Described, finished
 
 
 class Checked:
