@@ -19,7 +19,7 @@ from harness.agents.claude.compaction_calls import (
     Counts,
     plain_name,
 )
-from harness.agents.claude.store import UNFINISHED, prompt_of, words_of
+from harness.agents.claude.stored_prompts import INTERRUPTION, UNFINISHED, prompt_of, words_of
 from harness.contracts.history import StoredSession, StoredText, StoreScanner
 from harness.contracts.reading import (
     LONGEST_PROMPT,
@@ -49,7 +49,6 @@ from harness.protocols.reading.store_files import files_in
 from harness.usage.prices import prompt_size
 
 _TITLES = frozenset({"custom-title", "ai-title", "summary"})
-_INTERRUPTION = "[Request interrupted by user"
 _SYNTHETIC = "<synthetic>"
 
 
@@ -277,7 +276,7 @@ class _ClaudeScan(FileScan[_State]):
         state = self.state
         if prompt is None:
             text = words_of(words).lstrip()
-            state.is_interrupted = state.is_interrupted or text.startswith(_INTERRUPTION)
+            state.is_interrupted = state.is_interrupted or text.startswith(INTERRUPTION)
             state.is_local = state.is_local or text.startswith("<local-command-stdout>")
             return
         self._end_run()

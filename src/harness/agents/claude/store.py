@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from harness.agents.claude.compaction_calls import SUB_AGENT_TOOLS, CompactionCalls, Counts
+from harness.agents.claude.stored_prompts import INTERRUPTION, UNFINISHED, prompt_of, words_of
 from harness.contracts.history import (
     Activity,
     AgentHistory,
@@ -40,18 +41,11 @@ _SUFFIX = ".jsonl"
 _SIDECHAIN = "agent-"
 """How older versions name the file of a sub-agent, beside its session's."""
 _PARENT = "parent_tool_use_id"
-_INTERRUPTION = "[Request interrupted by user"
 _CAVEAT = "<local-command-caveat>"
 _SYNTHETIC_MODEL = "<synthetic>"
-UNFINISHED = frozenset({"", "tool_use", "pause_turn"})
-_COMMAND = re.compile(
-    r"\s*<command-name>(.*?)</command-name>.*?(?:<command-args>(.*?)</command-args>|\Z)", re.DOTALL
-)
-_SHELL_INPUT = re.compile(r"\s*<bash-input>(.*)</bash-input>\s*", re.DOTALL)
 _SHELL_OUTPUT = re.compile(
     r"\s*<bash-stdout>(.*?)</bash-stdout>(?:<bash-stderr>(.*?)</bash-stderr>)?\s*", re.DOTALL
 )
-_NOT_TYPED = ("<task-notification>", "<local-command-", "<bash-stdout>", _INTERRUPTION)
 _COUNTS = {
     "inputTokens": "input_tokens",
     "outputTokens": "output_tokens",
@@ -194,7 +188,7 @@ class ClaudeRewording(Rewording):
         text = "" if parent else words_of(content).lstrip()
         if record.get("isCompactSummary") is True or text.startswith(_CAVEAT):
             return  # for the model alone
-        self._is_interrupted = self._is_interrupted or text.startswith(_INTERRUPTION)
+        self._is_interrupted = self._is_interrupted or text.startswith(INTERRUPTION)
         if text.startswith("<local-command-stdout>") and not self._last:
             self.outcome = "completed"  # a command that needs no model
         line: Record = {
@@ -322,30 +316,6 @@ def _totals_of(usage: Record) -> Counts:
         count_of(usage.get(name)) or 0 for name in _STATED
     )
     return input_tokens, output, cache_read, cache_write, thinking, for_an_hour
-
-
-def prompt_of(record: Record, content: Any) -> str | None:
-    """What the user asked for; None if the record is no prompt."""
-    blocks = [record_of(block) for block in items_of(content)]
-    if record.get("isMeta") is True or record.get("isCompactSummary") is True:
-        return None
-    if any(text_of(block.get("type")).endswith("tool_result") for block in blocks):
-        return None
-    text = words_of(content)
-    if command := _COMMAND.match(text):
-        return " ".join(filter(None, (command[1].strip(), (command[2] or "").strip())))
-    if shell := _SHELL_INPUT.fullmatch(text):
-        return f"!{shell[1].strip()}"
-    if text.lstrip().startswith(_NOT_TYPED):
-        return None
-    return text or ("" if blocks else None)
-
-
-def words_of(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    blocks = map(record_of, items_of(content))
-    return "\n".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
 
 
 def _as_shown(content: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from harness.agents.codex.store import PATCHED, SHELLS
+from harness.agents.codex.stored_items import PATCHED, SHELLS
 from harness.contracts.history import StoredSession, StoredText, StoreScanner
 from harness.contracts.reading import (
     LONGEST_PROMPT,

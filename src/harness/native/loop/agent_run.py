@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from harness.contracts.model import Attachment, SystemTurn, Turn
 from harness.contracts.subagent import SubagentWish
+from harness.contracts.tool import ToolFailure
 from harness.conversation.inbox import Inbox, InboxMessage
 from harness.conversation.suspended_run import Resumption, SuspendedRun
 from harness.events import (
@@ -44,7 +45,7 @@ from harness.native.loop.cancellation import GRACE_S, stoppable
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.resources import Resources
 from harness.native.loop.run_recorder import RunRecorder
-from harness.native.loop.subagent import options_of, spawn
+from harness.native.loop.subagent import ended, options_of
 from harness.native.loop.tool_calls import ToolExecutor
 from harness.native.loop.transcript import KnownTalk, LoopTranscript
 
@@ -107,7 +108,7 @@ class AgentRun:
             self.context,
             self.options,
             self._recorder.channel,
-            partial(spawn, self),
+            self.spawn,
             can_suspend=self._is_in_conversation and not parent_id,
             depth=self.depth,
             asker=(self._name or "sub-agent", parent_id) if parent_id else ("", ""),
@@ -150,6 +151,18 @@ class AgentRun:
     def leave(self) -> bool:
         """Leave the run suspended in the log, if all it does is wait for a permission."""
         return self._tools.leave()
+
+    async def spawn(self, call_id: str, task: str, name: str = "", wish: SubagentWish | None = None) -> str:
+        """Run a sub-agent to its end; its last message. Raises ToolFailure when it has none."""
+        most = self.options.max_depth
+        if self.depth >= most:
+            raise ToolFailure(f"sub-agents may not nest deeper than {most}: do this task yourself")
+        child = self.child(call_id, name, wish)
+        run = child.run(task)
+        result = await ended(self.context, child.run_id, run, if_stopped="the sub-agent was stopped")
+        if result.outcome not in ("completed", "limit_exceeded"):
+            raise ToolFailure(f"the sub-agent failed: {child.failure or result.outcome}")
+        return result.text
 
     def child(self, call_id: str, name: str, wish: SubagentWish | None = None) -> AgentRun:
         """A sub-agent for the call of that id."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -15,26 +15,6 @@ from harness.events import Result
 from harness.native.loop.instructions import find_instructions, in_words
 from harness.native.loop.loop_context import AgentOptions, LoopContext
 from harness.native.loop.system_prompt import facts
-
-if TYPE_CHECKING:
-    from harness.native.loop.agent_run import AgentRun
-
-
-async def spawn(
-    parent: AgentRun, call_id: str, task: str, name: str = "", wish: SubagentWish | None = None
-) -> str:
-    """Run a sub-agent to its end; its last message. Raises ToolFailure when it has none."""
-    if parent.depth >= parent.options.max_depth:
-        raise ToolFailure(
-            f"sub-agents may not nest deeper than {parent.options.max_depth}: do this task yourself"
-        )
-    child = parent.child(call_id, name, wish)
-    result = await ended(
-        parent.context, child.run_id, child.run(task), if_stopped="the sub-agent was stopped"
-    )
-    if result.outcome not in ("completed", "limit_exceeded"):
-        raise ToolFailure(f"the sub-agent failed: {child.failure or result.outcome}")
-    return result.text
 
 
 def options_of(options: AgentOptions, wish: SubagentWish | None, context: LoopContext) -> AgentOptions:
