@@ -151,8 +151,14 @@ class OpenFork(NamedTuple):
     options: AgentOptions
 
 
-def open_fork(parent: ForkParent, definition: Subagent, task: str, context: ToolContext) -> OpenFork:
-    """Raises ForkRefused when there is nothing to fork, or no store for it."""
+def open_fork(
+    parent: ForkParent,
+    definition: Subagent,
+    task: str,
+    context: ToolContext,
+    withheld: tuple[type[Tool], ...],
+) -> OpenFork:
+    """Raises ForkRefused when there is nothing to fork, or no store for it. `withheld`: tools that it must not use."""
     conversation, options = parent.conversation(), parent.options()
     if conversation is None or options is None:
         raise ForkRefused("Forked subagents need a parent agent that runs in this process.")
@@ -183,7 +189,7 @@ def open_fork(parent: ForkParent, definition: Subagent, task: str, context: Tool
         channel.close()
         parent.follow_fork(context.call_id, side.hub)
         asking = ParentApprovals(conversation.context, context, definition.id)
-        own = replace(_options_of_fork(options), ask_permission=asking.ask)
+        own = replace(_options_of_fork(options, withheld), ask_permission=asking.ask)
         return OpenFork(side, parent.fork_options(own, side.metadata.session_id))
     except Exception as error:
         side.close()
@@ -204,13 +210,8 @@ async def converse(fork: OpenFork, definition: Subagent, task: str) -> Result:
     return end
 
 
-def _options_of_fork(options: AgentOptions) -> AgentOptions:
-    from harness.session.builtin.subagent import SubagentTool
-    from harness.session.builtin.tasks import TaskTool
-
-    tools = tuple(
-        UnavailableTool(tool) if isinstance(tool, SubagentTool | TaskTool) else tool for tool in options.tools
-    )
+def _options_of_fork(options: AgentOptions, withheld: tuple[type[Tool], ...]) -> AgentOptions:
+    tools = tuple(UnavailableTool(tool) if isinstance(tool, withheld) else tool for tool in options.tools)
     return replace(
         options,
         tools=tools,

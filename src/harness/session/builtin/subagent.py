@@ -25,6 +25,7 @@ from harness.native.loop.loop_context import AgentOptions
 from harness.questions.permissions import PermissionPolicy
 from harness.session.builtin.arguments import Arguments, described, read
 from harness.session.builtin.forks import ForkParent, ForkRefused, converse, open_fork
+from harness.session.builtin.tasks import TaskTool
 from harness.session.config import RequestContext, Subagent, tools_of
 
 USUAL_STEPS = 50
@@ -152,7 +153,7 @@ class SubagentTool(Tool):
 
     async def _fork(self, definition: Subagent, task: str, context: ToolContext) -> ToolOutput:
         try:
-            fork = open_fork(self._parent, definition, task, context)
+            fork = open_fork(self._parent, definition, task, context, (SubagentTool, TaskTool))
         except ForkRefused as error:
             return _failed(str(error))
         side = fork.side
