@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from harness.errors import StoreError, UnknownSession
 from harness.events import Event, Result, SessionStart, Warning
 from harness.log.clock import new_clock
-from harness.log.ids import new_run_id
+from harness.log.ids import derived_run_id
 from harness.log.store import LogReader, LogWriter, Store
 
 _RECENT_BYTES = 4 * 1024 * 1024
@@ -310,5 +310,5 @@ def _warn(stamped: list[Event], error: OSError) -> Warning:
 
 
 def _new_child(run_ids: dict[str, str], key: str, now_ms: int) -> str:
-    run_ids[key] = run_id = new_run_id(now_ms)
+    run_ids[key] = run_id = derived_run_id(now_ms, run_ids[""], key)
     return run_id

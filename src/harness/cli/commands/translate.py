@@ -9,18 +9,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from harness.cli import playback
 from harness.cli.console import Console, number_of
 from harness.cli.parser import completes
 from harness.errors import UsageError
-from harness.log.ids import new_run_id
 
 if TYPE_CHECKING:
     from harness.contracts.translator import Translator
@@ -31,7 +27,6 @@ SUMMARY = "convert recorded output of an agent to any format"
 STANDARDS = ("acp", "agui", "atif", "responses")
 """The files of `protocols/standards`."""
 DOCUMENTS = frozenset(("atif", "responses"))
-_BLOCK_BYTES = 256 * 1024
 _STDIN = 0
 
 
@@ -57,8 +52,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     pipeline = Pipeline(translator)
     fd = _open(arguments.file)
     try:
-        blocks = _document(fd) if arguments.standard in DOCUMENTS else iter(partial(_read, fd), b"")
-        playback.show(_events(pipeline, name, blocks), arguments, console, is_live=True)
+        is_document = arguments.standard in DOCUMENTS
+        batches = _events(pipeline, name, fd, is_document=is_document)
+        playback.show(batches, arguments, console, is_live=True)
     finally:
         if fd != _STDIN:
             os.close(fd)
@@ -84,36 +80,22 @@ def _translator(arguments: argparse.Namespace) -> tuple[str, Translator]:
     return agent.name, agent.translator()
 
 
-def _document(fd: int) -> Iterator[bytes]:
-    """A JSON document over many lines as one line; what is none as it is."""
-    data = b"".join(iter(partial(_read, fd), b""))
-    try:
-        yield msgspec.json.encode(msgspec.json.decode(data)) + b"\n"
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        yield data
-
-
-def _events(pipeline: Pipeline, agent_name: str, data: Iterable[bytes]) -> Iterator[Sequence[Event]]:
+def _events(pipeline: Pipeline, agent_name: str, fd: int, *, is_document: bool) -> Iterator[Sequence[Event]]:
     """Stamped as in any log, though nothing is stored."""
-    from harness.formats.json_lines import LineBlocks
-    from harness.log.clock import new_clock
+    from harness.cli.recorded_output import RecordedOutput
     from harness.log.hub import Hub
     from harness.log.raw import RawExit, RawOutput, RawStart
     from harness.log.stores.memory import MemoryStore
 
-    clock = new_clock()
-    run_id = new_run_id(clock())
-    hub = Hub(MemoryStore(), run_id, _Nowhere(), clock)
-    source, follower = hub.source(run_id), hub.follower()
-    lines = LineBlocks()
-    source.append(pipeline.feed(RawStart(at_ms=clock(), agent=agent_name)))
-    for piece in data:
-        if block := lines.feed(piece):
-            source.append(pipeline.feed(RawOutput(at_ms=clock(), stream="stdout", data=block)))
-            yield follower.poll()
-    if rest := lines.finish():
-        source.append(pipeline.feed(RawOutput(at_ms=clock(), stream="stdout", data=rest)))
-    source.append(pipeline.feed(RawExit(at_ms=clock())))
+    recording = RecordedOutput(fd, agent_name, is_document=is_document)
+    now_ms = recording.now_ms
+    hub = Hub(MemoryStore(), recording.run_id, _Nowhere(), now_ms)
+    source, follower = hub.source(recording.run_id), hub.follower()
+    source.append(pipeline.feed(RawStart(at_ms=now_ms(), agent=agent_name)))
+    for block in recording.blocks():
+        source.append(pipeline.feed(RawOutput(at_ms=now_ms(), stream="stdout", data=block)))
+        yield follower.poll()
+    source.append(pipeline.feed(RawExit(at_ms=now_ms())))
     yield follower.poll()
 
 
@@ -137,13 +119,6 @@ def _open(path: str) -> int:
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
         raise UsageError(f"cannot read {path!r}: {reason}") from error
-
-
-def _read(fd: int) -> bytes:
-    try:
-        return os.read(fd, _BLOCK_BYTES)
-    except OSError as error:
-        raise UsageError(f"cannot read the recording: {error.strerror}") from error
 
 
 def _report(rules: Counter[str], console: Console) -> None:
