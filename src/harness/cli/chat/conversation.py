@@ -10,13 +10,12 @@ the input ends                                    leaves             waits, then
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from harness.cli.chat.link import ChatLink
-from harness.cli.chat.slash_commands import carry_out
 from harness.cli.chat.terminal import ChatTerminal
 from harness.clients.commands import Attached, Cancel, Command, Steer, Submit
 from harness.clients.conversations.backend import ConversationStatus
@@ -156,7 +155,8 @@ class TerminalConversation:
         self._waiting, self._asking = {}, None
         self._tail = self.link.tail(cursor)
 
-    def run(self) -> None:
+    def run(self, carry_out: Callable[[TerminalConversation, str], None]) -> None:
+        """`carry_out`: does what a slash command says, or raises HarnessError."""
         while not self.has_left:
             is_open, self._status = self.link.is_open, self.link.status()
             is_done = self._show()
@@ -165,7 +165,7 @@ class TerminalConversation:
             self._handle_interrupts()
             self._ask()
             if self._lines and self._is_ready_for(self._lines[0]):
-                self._do(self._lines.pop(0))
+                self._do(self._lines.pop(0), carry_out)
                 continue
             if not self._lines:
                 self.terminal.prompt(self._wanted_prompt())
@@ -297,7 +297,7 @@ class TerminalConversation:
         is_busy = self.link.is_own and (self.is_running or bool(self._waiting))
         return not is_busy or (self.terminal.is_interactive and line is not None)
 
-    def _do(self, line: str | None) -> None:
+    def _do(self, line: str | None, carry_out: Callable[[TerminalConversation, str], None]) -> None:
         if line is None:
             self._end()
             return

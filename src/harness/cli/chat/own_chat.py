@@ -8,14 +8,15 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from harness.cli.chat.conversation import ChatState, TerminalConversation
 from harness.cli.chat.link import LocalLink, SocketLink
-from harness.cli.chat.slash_commands import PERMISSION_MODES, show_undo
+from harness.cli.chat.slash_commands import PERMISSION_MODES, carry_out, show_undo
 from harness.cli.chat.terminal import ChatTerminal
+from harness.cli.chat.turns import last_compaction, latest_run, prompts_of
 from harness.cli.console import (
     Console,
     can_erase,
@@ -42,11 +43,9 @@ from harness.config.settings import PERMISSION_SPELLINGS
 from harness.contracts.agent import Agent
 from harness.contracts.request import OWN_AGENT
 from harness.errors import HarnessError, LogLocked, UsageError
-from harness.events import Compacted, Message, SessionStart
 from harness.formatting.calls import short_directory
 from harness.formatting.escapes import single_line
-from harness.log.run_tree import RunTree
-from harness.log.store import Metadata, Store, read_all
+from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.native.additions.commands import CustomCommand
 from harness.runs.launch import find_sandbox_for
@@ -283,7 +282,7 @@ def run_with_signals(conversation: TerminalConversation) -> int:
     # A signal may reach another thread: the handler then runs only once this one wakes up.
     woken = signal.set_wakeup_fd(conversation.terminal.wake_fd, warn_on_full_buffer=False)
     try:
-        conversation.run()
+        conversation.run(carry_out)
     finally:
         signal.set_wakeup_fd(woken)
         for number, handler in before.items():
@@ -380,46 +379,6 @@ def _changes(arguments: argparse.Namespace, setup: Setup, *, has_mode: bool) -> 
 def _stored_permissions(metadata: Metadata) -> str:
     mode = metadata.settings.get("permissionMode")
     return next((name for name, stored in PERMISSION_MODES.items() if stored == mode), "")
-
-
-def prompts_of(store: FileStore, log_id: str) -> list[Message]:
-    """With which message each turn of a conversation began."""
-    tree = RunTree()
-    found: dict[str, Message] = {}
-    for event in read_all(store, log_id):
-        run = tree.feed(event)
-        if isinstance(event, Message) and event.role == "user" and not run.depth and event.id:
-            found.setdefault(event.run_id, event)
-    return list(found.values())
-
-
-class FoundCompaction(NamedTuple):
-    event: Compacted | None = None
-    """The last one of a conversation."""
-    is_within: bool = False
-    """Whether something was said since it began."""
-
-
-def last_compaction(store: Store, log_id: str) -> FoundCompaction:
-    tree, last, answering = RunTree(), FoundCompaction(), ""
-    for event in read_all(store, log_id):
-        if tree.feed(event).depth:
-            continue
-        if isinstance(event, Message) and event.role == "user":
-            answering = event.run_id
-            last = last._replace(is_within=True)
-        elif isinstance(event, Compacted):
-            last = FoundCompaction(event, is_within=answering == event.run_id)
-    return last
-
-
-def latest_run(store: FileStore, log_id: str) -> int:
-    """Where the latest run of a conversation begins."""
-    tree, seq = RunTree(), 0
-    for event in read_all(store, log_id):
-        if not tree.feed(event).depth and isinstance(event, SessionStart):
-            seq = event.seq
-    return seq
 
 
 # `harness attach` to a session of another process of the same user.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from harness.cli.chat.conversation import TerminalConversation
+from harness.cli.chat.turns import last_compaction
 from harness.clients.commands import Compact, Configuration, Configure
 from harness.errors import UsageError
 from harness.formatting.escapes import single_line
+from harness.views.usage import summary
 
 PermissionMode: TypeAlias = Literal["default", "acceptEdits", "fullAuto", "readOnly"]
-
-if TYPE_CHECKING:
-    from harness.cli.chat.conversation import TerminalConversation
 
 PERMISSION_MODES: dict[str, PermissionMode] = {
     "ask": "default",
@@ -135,8 +135,6 @@ def _compact(conversation: TerminalConversation, argument: str) -> None:
 
 def _last_summary(conversation: TerminalConversation) -> str:
     """What the model is sent in place of what was said before."""
-    from harness.cli.chat.own_chat import last_compaction
-
     log_id = conversation.link.log_id
     event = last_compaction(conversation.link.store, log_id).event
     if event is None:
@@ -154,8 +152,6 @@ def _resume(conversation: TerminalConversation, argument: str) -> None:
 
 
 def _status(conversation: TerminalConversation, argument: str) -> None:
-    from harness.views.usage import summary
-
     del argument
     state, status = conversation.state, conversation.status
     now = "waits for an answer" if status.is_waiting else "works" if status.is_running else "idle"
