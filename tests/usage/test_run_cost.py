@@ -10,7 +10,7 @@ import pytest
 
 from agent_runs import end_of, of
 from harness import FileStore, Limits, Request, start
-from harness.events import Error, Event
+from harness.events import Error, Event, Warning
 from harness.runs.audit import check
 from showing import shown_bytes
 
@@ -122,3 +122,32 @@ def test_a_budget_counts_what_was_computed(tmp_path: Path) -> None:
 
     assert [error.code for error in of(Error, events)] == ["max_budget"]
     assert (end_of(events).outcome, end_of(events).total_cost_usd) == ("limit_exceeded", pytest.approx(1.2))
+
+
+@pytest.mark.parametrize(
+    ("model", "limits", "codes"),
+    [
+        ("badger-1", {"max_budget_usd": 1.0}, ["budget_unpriced"]),
+        ("badger-1", {}, []),
+        ("otter-1", {"max_budget_usd": 9.0}, []),
+    ],
+)
+def test_a_budget_that_does_not_count_a_model_says_so(
+    tmp_path: Path, model: str, limits: dict[str, Any], codes: list[str]
+) -> None:
+    binary = tmp_path / "opencode"
+    binary.write_text(SPENDS.replace("exec sleep 300", "exit 0"))
+    binary.chmod(0o755)
+    store = FileStore(str(tmp_path / "sessions"))
+    request = Request(
+        agent="opencode",
+        prompt="go",
+        model=model,
+        binary=str(binary),
+        cwd=str(tmp_path),
+        limits=Limits(**limits),
+    )
+    run = start(request, store=store)
+    warnings = [event for event in run if isinstance(event, Warning)]
+    assert [warning.code for warning in warnings if "price" in warning.message] == codes
+    assert not check(store, run.id).problems

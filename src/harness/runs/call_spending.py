@@ -1,4 +1,5 @@
-"""Limits that hold before a call: what it would cost at least is counted before it is forwarded.
+"""Limits that hold before a call: what it would cost at least is counted before it is forwarded. Where that is not
+known, since the model has no price, the call is not made.
 
 The thread of the run decides, as it does about everything that costs: a call waits until it has. Where a person may
 answer, the call is held while they are asked; programs wait that long.
@@ -10,12 +11,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from harness.events import Usage, UsageDelta
+from harness.events import Usage, UsageDelta, Warning
 from harness.gateway.call import GatewayCall
 from harness.runs.launch import Launch
 from harness.usage.budget_settings import money
 from harness.usage.prices import rate_of
-from harness.usage.run_cost import CostMeter, prices_of
+from harness.usage.run_cost import CostMeter, cannot_hold, has_price, how_to_price, prices_of
 
 if TYPE_CHECKING:
     from harness.questions.budget_gate import BudgetGate, GateStep
@@ -34,6 +35,13 @@ class CallSpending:
         self._has_gate = launch.budget is not None
         self._cost = cost
         self._cost_of = prices_of(launch.request.cwd)
+        plan = launch.gateway
+        self._model = plan.answering_model if plan is not None else ""
+        """Which one answers, whatever the program asks for; empty: the one that it asks for."""
+        self._is_free = plan is not None and plan.is_free
+        self._refused: set[str] = set()
+        """Models that were not asked, since they have no price."""
+        self._warnings: list[Warning] = []
         self._changed = threading.Condition()
         self._wake: Callable[[], object] = lambda: None
         self._waiting: dict[int, float] = {}
@@ -59,8 +67,10 @@ class CallSpending:
     def refusal(self, call: GatewayCall) -> str:
         """Why the call must not be made; empty: it may."""
         with self._changed:
-            least_usd = self._least_usd(call)
             limit = self._limit_usd
+            if limit is not None and (unpriced := self._unpriced_of(call)):
+                return self._refusal_of(unpriced, limit)
+            least_usd = self._least_usd(call)
             if limit is not None and self.spent_usd + least_usd > limit:
                 return f"This call was not made: the budget of this run ({money(limit)}) does not allow it."
             if not self._has_gate:
@@ -76,6 +86,12 @@ class CallSpending:
                 return f"This call was not made: nobody answered within {HELD_S:.0f} s. {_HINT}"
             return ""
 
+    def take_warnings(self) -> list[Warning]:
+        """Of models that were refused, each once: a program may keep it to itself."""
+        with self._changed:
+            warnings, self._warnings = self._warnings, []
+        return warnings
+
     def look(self, gate: BudgetGate) -> GateStep:
         """What the run is to do; the calls that wait learn it."""
         with self._changed:
@@ -90,10 +106,28 @@ class CallSpending:
                 self._changed.notify_all()
         return step
 
+    def _unpriced_of(self, call: GatewayCall) -> str:
+        """The model for which no limit can hold: the one of this call, or one whose answer could not be counted."""
+        if self._is_free:
+            return ""
+        model = self._model or call.model
+        if model and not has_price(self._cost_of, model):
+            return model
+        return min(self._cost.unpriced, default="")
+
+    def _refusal_of(self, model: str, limit_usd: float) -> str:
+        words = f"{cannot_hold(model, limit_usd)}: {how_to_price(model)}"
+        if model not in self._refused:
+            self._refused.add(model)
+            message = f"calls were not made: {words}"
+            self._warnings.append(Warning(message=message, code="budget_unpriced"))
+        return f"This call was not made: {words}."
+
     def _least_usd(self, call: GatewayCall) -> float:
         """The price of its input, most of which may come from a cache, without a word of an answer."""
         size = len(call.plain)
         cached = min(self._sizes.get(call.wire_name, 0), size)
         self._sizes[call.wire_name] = size
         usage = Usage(input=(size - cached) // _BYTES_PER_TOKEN, cache_read=cached // _BYTES_PER_TOKEN)
-        return self._cost_of(call.model, usage, rate_of(UsageDelta(usage=usage, model=call.model))) or 0.0
+        model = self._model or call.model
+        return self._cost_of(model, usage, rate_of(UsageDelta(usage=usage, model=model))) or 0.0

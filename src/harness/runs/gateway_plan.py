@@ -48,6 +48,7 @@ from harness.models.wires.wire import all_wires
 from harness.protocols.own_events import OwnEvents
 from harness.runs.sealing import find_seal
 from harness.sandbox.rungs import Rung
+from harness.usage.run_cost import prices_of, require_price
 
 URL_MARK = "http://gateway.harness.invalid"
 KEY_MARK = "harness-gateway-key-mark"
@@ -55,6 +56,7 @@ FOLDER_MARK = "/harness-gateway-folder-mark"
 HOME_MARK = f"{FOLDER_MARK}/home"
 _OF_THE_USER = ("LC_ALL", "SHELL", "TZ")
 """What a home of its own does not change: agents tell their model of it, and commands say other words with it."""
+_WITHOUT_COST = ("scripted", "local")
 _VERSIONS = {"anthropic": "/v1", "gemini": "/v1beta"}
 
 
@@ -83,6 +85,17 @@ class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What seals it; None: nothing does."""
     asked: Request
     """As the caller asked, before the agent was pointed at the gateway."""
+
+    @property
+    def answering_model(self) -> str:
+        """By the name that its provider knows; empty: the one that the program asks for."""
+        return self.model.partition("/")[2]
+
+    @property
+    def is_free(self) -> bool:
+        """Whether what answers costs nothing: a script, or a model on a machine of the user's own."""
+        provider = PROVIDERS.get(self.provider)
+        return self.provider in _WITHOUT_COST or (provider is not None and provider.is_own_server)
 
     def __repr__(self) -> str:
         return f"GatewayPlan({self.mode!r})"
@@ -134,7 +147,18 @@ def plan_gateway(
         asked=request,
     )
     args = (*request.extra_args, *config.args, *(pointing.sealed_args if seal is not None else ()))
+    _require_price(request, plan, name)
     return replace(request, model=config.model, extra_args=args), plan
+
+
+def _require_price(request: Request, plan: GatewayPlan, name: str) -> None:
+    """A limit of money that could not hold is refused before anything starts, where it is known what will be asked: a short
+    name, such as `sonnet`, is only known to the agent. Raises UsageError.
+    """
+    limit_usd = request.limits.max_budget_usd
+    is_exact = bool(plan.model) or request.model.startswith(f"{plan.provider}/")
+    if limit_usd is not None and name and is_exact and plan.mode != "replay" and not plan.is_free:
+        require_price(prices_of(request.cwd, must_hold=True), name, limit_usd)
 
 
 def _pointing(agent: Agent, request: Request, environ: Mapping[str, str]) -> Pointing:
@@ -167,7 +191,7 @@ def _own_pointing(request: Request, environ: Mapping[str, str]) -> Pointing:
 def _chosen(model: str, pointing: Pointing) -> tuple[str, str]:
     """Provider and model: `provider/model`, or a name that the agent's own provider knows."""
     provider, slash, name = model.partition("/")
-    if slash and (provider in PROVIDERS or provider in ("scripted", "local")):
+    if slash and (provider in PROVIDERS or provider in _WITHOUT_COST):
         return provider, name
     return pointing.provider, model
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from harness.events import Event, Result, SessionStart, Warning
+from harness.events import Event, Result, SessionStart, UsageDelta, Warning
 from harness.formats.json_lines import LineBlocks
 from harness.log import codec
 from harness.log.hub import Hub, Source
@@ -20,7 +20,7 @@ from harness.log.redact.redactor import Redactor, redact_text, secrets_in
 from harness.process.child import OutputChunk
 from harness.runs.launch import Launch
 from harness.runs.pipeline import Pipeline
-from harness.usage.run_cost import CostMeter, prices_of
+from harness.usage.run_cost import CostMeter, prices_of, unpriced_warning
 from harness.version import __version__
 
 StreamName = Literal["stdout", "stderr"]
@@ -196,6 +196,8 @@ class TranslatedRun:
         self.source: Source = hub.source(launch.run_id or hub.log_id)
         self._recorder = recorder
         self._has_warned = False
+        self._is_limited = _counts_money(launch)
+        self._unpriced: frozenset[str] = frozenset()
 
     def take_all(self, entries: Iterable[RawEntry]) -> None:
         for entry in entries:
@@ -213,6 +215,15 @@ class TranslatedRun:
             events.insert(0, _raw_incomplete(self._recorder.failure))
         if events:
             self._note(self.source.append(events, entry.at_ms))
+        if self._is_limited and self.result is None and any(type(event) is UsageDelta for event in events):
+            self._warn_of_unpriced(entry.at_ms)
+
+    def _warn_of_unpriced(self, at_ms: int) -> None:
+        """Say once of each model that the limit of the run does not count it."""
+        news = sorted(self.cost.unpriced - self._unpriced)
+        self._unpriced |= set(news)
+        for model in news:
+            self.give(unpriced_warning(model), at_ms)
 
     def give(self, event: Event, at_ms: int) -> Any:
         """Log what the program did not write, with secrets masked, so that the raw record gives it too."""
@@ -235,6 +246,14 @@ class TranslatedRun:
         last = events[-1]
         if type(last) is Result and last.run_id == self.source.run_id:
             self.result = last
+
+
+def _counts_money(launch: Launch) -> bool:
+    """Whether what an agent program says it used is held against a limit of the run: a gateway refuses calls before that,
+    and `harness budget` warns by itself.
+    """
+    has_limit = launch.request.limits.max_budget_usd is not None and "max_budget_usd" in launch.watched_limits
+    return has_limit and launch.gateway is None and launch.budget is None
 
 
 def _raw_incomplete(error: OSError) -> Warning:

@@ -26,7 +26,7 @@ from harness.gateway.call_inlet import CallInlet
 from harness.gateway.call_records import CallRecords
 from harness.gateway.fingerprint import MatchContext
 from harness.gateway.gateway import ModelGateway
-from harness.gateway.pass_on import PassOn, Spending
+from harness.gateway.pass_on import PassOn
 from harness.gateway.played import Played
 from harness.gateway.recorded import Playback, Recording
 from harness.gateway.tape import joined, read_tape
@@ -35,6 +35,7 @@ from harness.gateway.tunnels import Tunnels
 from harness.log import codec
 from harness.log.raw import RawCall, RawControl, RawEntry, RawEvent, RawGateway, RawStart, read_raw
 from harness.process.invocation import Invocation
+from harness.runs.call_spending import CallSpending
 from harness.runs.gateway_plan import GatewayPlan, filled
 from harness.runs.recorded_answers import RecordedAnswers
 from harness.runs.sealing import proxy_environment, seal_around
@@ -62,7 +63,7 @@ class RunGateway:
         plan: GatewayPlan,
         cwd: str,
         mask: Callable[[bytes], bytes],
-        spending: Spending | None = None,
+        spending: CallSpending | None = None,
         *,
         may_serve: bool = False,
     ) -> None:
@@ -229,9 +230,14 @@ class RunGateway:
         return self._answers.answer(relay)
 
     def refusal(self, call: GatewayCall) -> str:
-        """Contract: `Spending`, that of the run that is open."""
+        """Contract: that of `Spending`, for the run that is open."""
         spending = self.spending
-        return spending.refusal(call) if spending is not None else ""
+        if spending is None:
+            return ""
+        refusal = spending.refusal(call)
+        for warning in spending.take_warnings():
+            self._warn(warning)
+        return refusal
 
     def close(self) -> None:
         """What is open ends now; what was answered is in the inlet."""
@@ -308,7 +314,9 @@ class RunGateway:
 
     def _note_losses(self, losses: Sequence[str]) -> None:
         message = f"the model is asked through another API, which has no word for: {', '.join(losses)}"
-        warning = Warning(message=message, code="gateway_translation")
+        self._warn(Warning(message=message, code="gateway_translation"))
+
+    def _warn(self, warning: Warning) -> None:
         at_ms = time.time_ns() // 1_000_000
         self.inlet.put(
             [RawEvent(at_ms=at_ms, event=msgspec.Raw(msgspec.json.encode(codec.to_builtins(warning))))]

@@ -28,6 +28,7 @@ from harness.usage.budget_settings import BudgetLimit, limits_in, money, period_
 from harness.usage.ledger import Charge, total
 from harness.usage.prices import Prices, Rate
 from harness.usage.prices import load as load_prices
+from harness.usage.run_cost import unpriced_warning
 from harness.usage.stored_accounts import StoredAccounts, day_of
 
 CATEGORY = "budget"
@@ -161,11 +162,7 @@ class BudgetGuard:
         for model in models:
             if model not in self._has_warned:
                 self._has_warned.add(model)
-                subject = f"the model {model}" if model else "the model"
-                message = (
-                    f'{subject} has no price, so that no budget limits this run (set it in [prices."MODEL"])'
-                )
-                self._warnings.append(Warning(message=message, code="budget_unpriced"))
+                self._warnings.append(unpriced_warning(model))
 
     def take_warnings(self) -> list[Event]:
         """Those that are new, each once in a run."""

@@ -11,11 +11,12 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from harness import config
-from harness.errors import BadConfig
-from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta
+from harness.errors import BadConfig, UsageError
+from harness.events import Event, Result, SessionStart, TextDelta, Usage, UsageDelta, Warning
 from harness.events.usage import CLASSES
 from harness.usage import prices
-from harness.usage.prices import Rate, rate_of, states_run
+from harness.usage.budget_settings import money
+from harness.usage.prices import USUAL, Rate, rate_of, states_run
 
 CostOf: TypeAlias = Callable[[str, Usage, Rate], float | None]
 """A model, what was used of it, and at which rate → dollars; None where no price is known."""
@@ -39,6 +40,32 @@ def prices_of(directory: str, *, must_hold: bool = False) -> CostOf:
         return costs[0](model, usage, rate)
 
     return cost_of
+
+
+def has_price(cost_of: CostOf, model: str) -> bool:
+    """Whether a limit of money can hold for the model."""
+    return cost_of(model, Usage(input=1, output=1), USUAL) is not None
+
+
+def cannot_hold(model: str, limit_usd: float) -> str:
+    """Why a limit of a run is refused, and what to do."""
+    return f"the model {model} has no price, so that the limit of {money(limit_usd)} cannot hold for it"
+
+
+def how_to_price(model: str) -> str:
+    return f'set its price (input, cache_read, output) in [prices."{model}"] of your settings, or leave the limit out'
+
+
+def require_price(cost_of: CostOf, model: str, limit_usd: float) -> None:
+    """Before the first call of a run with a limit of money. Raises UsageError."""
+    if not has_price(cost_of, model):
+        raise UsageError(cannot_hold(model, limit_usd), hint=how_to_price(model))
+
+
+def unpriced_warning(model: str) -> Warning:
+    subject = f"the model {model}" if model else "the model"
+    message = f'{subject} has no price, so that no budget limits this run (set it in [prices."MODEL"])'
+    return Warning(message=message, code="budget_unpriced")
 
 
 _ROUNDING_USD = 1e-9
@@ -92,7 +119,7 @@ class CostMeter:
     def _computed(self) -> dict[tuple[str, Rate], float | None]:
         if self._is_run_stated:
             return {}
-        usages = ((key, usage) for key, usage in self._unstated.items() if _is_any(usage))
+        usages = ((key, usage) for key, usage in list(self._unstated.items()) if _is_any(usage))
         return {key: self._cost_of(key[0], usage, key[1]) for key, usage in usages}
 
     def priced(self, result: Result) -> Result:
