@@ -69,6 +69,7 @@ def test_the_table_has_ratios_and_says_where_a_run_was_stopped(peers: Any) -> No
 
 
 SMALLEST: dict[str, tuple[str, ...]] = {
+    "bytecodes": (),
     "calls": (),
     "counts": (str(FOLDER),),
     "every": ("walks",),

@@ -50,7 +50,7 @@ CONSENT = {
 CODES = {"service": 1}
 """0 for all others. No service is installed."""
 PLACEHOLDERS = {
-    "examples/fleet/": f"{ROOT}/examples/fleet/",
+    "examples/fleet/plan.toml": shlex.quote(f"{ROOT}/examples/fleet/plan.toml"),
     "PLAN.toml": "plan.toml",
     "NAME:": "plan:",
     "NAME": "plan",

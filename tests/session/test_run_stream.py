@@ -95,6 +95,27 @@ def test_a_question_that_nobody_answers_ends_the_stream_and_stays() -> None:
     run(main)
 
 
+def test_a_question_ends_the_wait_of_somebody_who_wants_the_outcome_alone() -> None:
+    async def main() -> None:
+        async with opened(Model(call("ask_user", question="A?"))) as (harness, _):
+            async with asyncio.timeout(30):
+                assert (await harness.stream(content="hi")).outcome == "suspended"
+            assert len(harness.questions()) == 1
+
+    run(main)
+
+
+def test_a_stream_that_is_left_before_its_run_has_begun_stops_it() -> None:
+    async def main() -> None:
+        async with opened(Model(call("ask_user", question="A?"))) as (harness, _):
+            async with asyncio.timeout(30), harness.stream(content="hi") as stream:
+                pass
+            assert (await stream.outcome()).outcome == "interrupted"
+            assert harness.questions() == []
+
+    run(main)
+
+
 def test_a_message_that_joins_a_run_stops_nothing_when_it_is_left() -> None:
     async def main() -> None:
         release = asyncio.Event()

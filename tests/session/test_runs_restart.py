@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,11 @@ from harness.session.harness import Harness
 from harness_kit import Model, Record, log_of, make
 from running_kit import check, ends, in_loop, texts
 from waiting_session import MODES, marking, open_store, rest, wait_to_be_killed
+
+_LOCKS = (
+    "SELECT FROM pg_locks WHERE locktype = 'advisory'"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 
 
 class Place:
@@ -47,6 +53,17 @@ class Place:
             assert pipe.read(5) == b"ready"
             os.kill(victim, by)
         assert child_process.end(victim) == (-by if by == signal.SIGKILL else 0)
+        if self.kind == "postgres":
+            self._wait_until_unlocked()
+
+    def _wait_until_unlocked(self) -> None:
+        """A server sees a moment later that a client was killed."""
+        import psycopg
+
+        until_s = time.monotonic() + 30
+        with psycopg.connect(self.where, autocommit=True) as connection:
+            while connection.execute(_LOCKS).fetchone() and time.monotonic() < until_s:
+                time.sleep(0.01)
 
     @asynccontextmanager
     async def opened(self, model: Model) -> AsyncIterator[tuple[Harness, Record]]:

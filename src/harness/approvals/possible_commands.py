@@ -29,6 +29,8 @@ _KEYWORDS = names("! builtin command coproc do elif else exec eval if then time 
 """The word after these is the command."""
 _APPENDS = names("alias parallel xargs")
 """What these run gets more words than are seen."""
+_STREAM_OR_VARIABLE = re.compile(r"/(dev|proc)/|\$")
+"""What a shell may be given instead of a script: what it reads there is not in a file."""
 _UNKNOWN = re.compile(
     r"\$'(?:[^'\\]|\\.)*'|\$\{[^}]*\}|\$\w+|\$[@*#?!$-]|\{[^{}\s]*\}|\[[^\]\s]*\]|[*?`]", re.DOTALL
 )
@@ -107,7 +109,7 @@ def _could_come_to(words: list[str], forms: Sequence[str]) -> bool:
 
 def _is_a_file(operands: Sequence[str]) -> bool:
     """Whether a shell is given commands that are in a file: that is a script, in which nothing can be seen."""
-    return bool(operands) and not operands[0].startswith(("/dev/", "/proc/", "$"))
+    return bool(operands) and not _STREAM_OR_VARIABLE.match(operands[0])
 
 
 def _unknown_could_be(words: list[str], start: int, forms: Sequence[str]) -> bool:

@@ -45,6 +45,8 @@ class RunStream(Generic[Value]):
         self._hungry = asyncio.Event()
         """All events were taken, and more are asked for."""
         self._is_entered = self._has_joined = self._is_left = False
+        self._is_unread = False
+        """Nobody asks for events any more: a run that comes to a question is not waited for."""
 
     async def __aenter__(self) -> RunStream[Value]:
         self._is_entered = True
@@ -71,7 +73,8 @@ class RunStream(Generic[Value]):
     async def outcome(self) -> RunOutcome[Value]:
         """Wait for the end of the run, and say how it ended, as `send_message` does."""
         task = self._start()
-        self._events.clear()  # nobody asks for them any more
+        self._events.clear()
+        self._is_unread = True
         self._hungry.set()
         return await asyncio.shield(task)
 
@@ -108,10 +111,14 @@ class RunStream(Generic[Value]):
         return outcome
 
     def _take(self, event: SessionEvent) -> None:
-        if event.type != "display_state_changed":
+        if event.type == "agent_start" and self._is_left and not self._has_joined:
+            self._runs.abort()  # it was left before its run had begun
+        if event.type == "display_state_changed" or self._is_left:
+            return
+        if not self._is_unread:
             self._hungry.clear()
-            self._events.append(event)
-            self._changed.set()
+        self._events.append(event)
+        self._changed.set()
 
     async def _follow(self) -> AsyncGenerator[SessionEvent]:
         task = self._start()
