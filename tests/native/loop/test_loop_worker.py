@@ -234,6 +234,34 @@ def test_a_budget_counts_what_a_model_costs_by_the_price_list() -> None:
     assert started.run.wait().total_cost_usd == delta.usage.cost_usd
 
 
+@pytest.mark.parametrize(
+    ("name", "budget_usd", "codes"),
+    [
+        ("openai/otter-1", 0.5, ["budget_unpriced"]),
+        ("openai/otter-1", None, []),
+        ("ollama/otter-1", 0.5, []),
+        ("scripted/otter-1", 0.5, []),
+    ],
+)
+def test_a_budget_that_does_not_count_a_model_says_so_once(
+    name: str, budget_usd: float | None, codes: list[str]
+) -> None:
+    used = UsageDelta(usage=Usage(input=1_000, output=0))
+    step = [
+        event if not isinstance(event, UsageDelta) else used for event in calls(("c", "greet", {"name": "x"}))
+    ]
+    started = Started(
+        PlayedModel(step, step, says("done"), name=name),
+        tools=(greet,),
+        limits=Limits(max_budget_usd=budget_usd),
+        max_budget_usd=budget_usd,
+    )
+    events = started.follow()
+    warnings = [event for event in events if isinstance(event, Warning)]
+    assert [warning.code for warning in warnings if "price" in warning.message] == codes
+    assert started.run.wait().outcome == "completed"
+
+
 def test_a_run_that_cannot_begin_says_why() -> None:
     started = Started(None, broken=UsageError("there is no key", hint="set one"))
     events = started.follow()

@@ -15,17 +15,19 @@ from harness.contracts.request import OWN_AGENT
 from harness.contracts.tool import Tool, ToolOutput
 from harness.contracts.worker import BeforeWork
 from harness.conversation.turns import StepContext
-from harness.events import Error, Operation, Outcome, Relay, RelayReply, Signal, Usage
+from harness.events import Error, Event, Operation, Outcome, Relay, RelayReply, Signal, Usage
 from harness.log.hub import Hub
 from harness.log.ids import new_run_id
 from harness.log.redact.withheld import withheld_from_tools
 from harness.models.registry import window_of
+from harness.models.served_window import is_own_server
 from harness.native.loop.outbox import Outbox
 from harness.native.loop.tool_messages import denied
 from harness.questions.open_questions import OpenQuestions
 from harness.questions.permissions import PermissionPolicy, Permissions
 from harness.system.contract import system
 from harness.usage.prices import Rate, prompt_size
+from harness.usage.run_cost import unpriced_warning
 
 if TYPE_CHECKING:
     from harness.native.loop.loop_gate import LoopGate
@@ -64,6 +66,7 @@ class LoopContext:
         self.spent_usd: float = 0.0
         self.unpriced: set[str] = set()
         """Models that were used without a known price."""
+        self._unpriced_told: set[str] = set()
         self.cost_of = cost_of
         """The price of a use of a model, where the provider does not say; None: it is not computed."""
         self._abandoned: set[asyncio.Task[Any]] = set()
@@ -87,6 +90,15 @@ class LoopContext:
                 self.unpriced.add(model)
         self.spent_usd += usage.cost_usd or 0.0
         return usage
+
+    def unpriced_warnings(self, options: AgentOptions) -> list[Event]:
+        """Of models that the budget of a run does not count, each once; `harness budget` says so itself."""
+        has_budget = options.max_budget_usd is not None and options.gate is None
+        if not has_budget or is_own_server(options.model.name):
+            return []
+        news = sorted(self.unpriced - self._unpriced_told)
+        self._unpriced_told.update(news)
+        return [unpriced_warning(model) for model in news]
 
 
 def environment_for_tools(environ: Mapping[str, str], asked_for: Mapping[str, str]) -> dict[str, str]:

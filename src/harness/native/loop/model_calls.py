@@ -248,6 +248,8 @@ class ModelSteps:
     def _take_usage(self, step: ModelStep, event: UsageDelta) -> Event:
         model = event.model or self._options.model.name
         usage = self._context.priced(model, event.usage)
+        for warning in self._context.unpriced_warnings(self._options):
+            self._put(warning)
         self.used = self.used.plus(usage)
         step.usage = step.usage.plus(usage)
         return UsageDelta(usage=usage, model=model, id=event.id or step.id)

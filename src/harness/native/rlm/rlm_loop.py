@@ -328,6 +328,8 @@ class RlmRun:
         self._turns.append(UserTurn(text))
 
     def _count(self, event: UsageDelta) -> None:
+        for warning in self.loop_context.unpriced_warnings(self.options.agent):
+            self._emit(warning)
         self._usage_so_far = self._usage_so_far.plus(event.usage)
         self._emit(event)
 
