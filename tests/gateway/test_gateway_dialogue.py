@@ -134,6 +134,16 @@ def test_a_harness_refuses_a_gateway_that_is_none() -> None:
         Harness(id="h", modes=[Mode(id="build")], gateway=True)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("wanted", [{"gateway": True}, {"sealed": "write"}])
+def test_a_conversation_with_the_built_in_agent_is_refused_a_gateway(
+    place: Place, wanted: dict[str, Any]
+) -> None:
+    setup = Setup(agent="native", model="scripted/demo", cwd=str(place.cwd), **wanted)
+    for look in (checked, backing_of):
+        with pytest.raises(UsageError, match="a conversation with the built-in agent cannot be"):
+            look(setup)
+
+
 def test_a_setup_says_whether_there_is_a_gateway(place: Place) -> None:
     setup = Setup(agent="claude", cwd=str(place.cwd), permission_mode="fullAuto")
     assert backing_of(checked(setup)).gateway is None  # type: ignore[union-attr]

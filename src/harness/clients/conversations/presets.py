@@ -89,6 +89,7 @@ def backing_of(setup: Setup, additions: Additions | None = None) -> BackingAgent
     from harness.native.loop.native import around_calls
     from harness.native.own_models import own_models
 
+    _require_no_gateway(setup)
     most = setup.max_turns or _MOST_STEPS
     return BackingAgent(
         lasting_instructions=partial(_prompt, setup),
@@ -100,6 +101,17 @@ def backing_of(setup: Setup, additions: Additions | None = None) -> BackingAgent
         context_window=setup.context_window,
         fallback_models=own_models(setup.cwd).fallbacks,
         around=partial(around_calls, additions.hooks if additions is not None else (), setup.cwd),
+    )
+
+
+def _require_no_gateway(setup: Setup) -> None:
+    """The built-in agent works in this process, which has the keys and can reach everything. Raises UsageError."""
+    if not setup.gateway and not setup.sealed:
+        return
+    word, option = ("sealed", "sealed") if setup.sealed else ("put behind a gateway", "gateway")
+    raise UsageError(
+        f"a conversation with the built-in agent cannot be {word}",
+        hint=f"leave --{option} out, or run single tasks: harness run -a {OWN_AGENT} --{option}",
     )
 
 
@@ -216,6 +228,8 @@ def checked(setup: Setup) -> Setup:
             f"only the built-in agent takes {', '.join(options)} in a conversation",
             hint="leave it out, or give it to `harness run`",
         )
+    if agent == OWN_AGENT:
+        _require_no_gateway(setup)
     if setup.allow_hosts and not setup.sealed:
         raise UsageError("hosts can be allowed to a sealed agent only", hint="seal it as well")
     cwd = checked_directory(setup.cwd or os.getcwd())
