@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import agent_runs
 import recorded_runs
 from agent_runs import end_of, of
-from harness.agents.qwen.agent import command
+from harness.agents.qwen.agent import acp_command, command
 from harness.contracts.request import Limits, Request
 from harness.events import (
     Compacted,
@@ -95,6 +97,15 @@ def test_a_request_becomes_a_command_line(request_: Request, expected: tuple[str
 
 def test_the_prompt_goes_through_stdin() -> None:
     assert command(Request(agent="qwen", prompt="-x\ny"), ()).stdin == b"-x\ny"
+
+
+@pytest.mark.parametrize(
+    ("make", "mode"), [(command, "read-only"), (acp_command, "read-only"), (acp_command, "ask")]
+)
+def test_its_agent_for_memories_which_asks_nobody_is_left_out(make: Any, mode: Any) -> None:
+    env = make(Request(agent="qwen", prompt="hi", permissions=mode), ()).env
+    settings = json.loads(Path(env["QWEN_CODE_SYSTEM_DEFAULTS_PATH"]).read_bytes())
+    assert settings["memory"] == {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}
 
 
 def test_all_lines_of_one_answer_are_one_message_and_its_pieces_are_named_like_it() -> None:

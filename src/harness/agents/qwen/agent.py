@@ -119,12 +119,22 @@ def _safe_mode(request: Request) -> list[str]:
     return ["--safe-mode"] if request.folder_settings == "none" else []
 
 
+_FOLDER = __file__.removesuffix("agent.py")
+# Both leave out its agent for memories: that runs what Qwen takes for a reading command, and asks nobody. `cat <<E > a` is one.
+_ASK = f"{_FOLDER}ask.json"
+"""Settings below those of the user, by which it asks also about commands that it takes for reading."""
+_READ = f"{_FOLDER}read.json"
+"""Settings below those of the user for a run that only reads."""
+_DEFAULTS = "QWEN_CODE_SYSTEM_DEFAULTS_PATH"
+
+
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin."""
     del version
+    env = {_DEFAULTS: _READ} if request.permissions == "read-only" else {}
     args = ["--output-format", "stream-json", "--include-partial-messages", *_safe_mode(request)]
     args += [*_PERMISSIONS[request.permissions], *flags_of(request, _FLAGS)]
-    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes)
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes, env=env)
 
 
 _API_ERROR = "[API Error: "
@@ -428,14 +438,10 @@ PROGRAM = AcpProgram(
 )
 
 
-_ASK = f"{__file__.removesuffix('agent.py')}ask.json"
-"""Settings below those of the user, by which it asks also about commands that it takes for reading."""
-
-
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     mode = PROGRAM.modes.get(request.permissions)
-    env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": _ASK} if request.permissions in ("ask", "read-only") else {}
+    env = {_DEFAULTS: _ASK} if request.permissions in ("ask", "read-only") else {}
     # In safe mode it would not obey the settings by which it asks: a wall hides what the folder brings.
     args = ["--acp", *(() if env else _safe_mode(request)), *(("--approval-mode", mode) if mode else ())]
     args += flags_of(request, {"model": "--model"})
