@@ -57,7 +57,7 @@ class BudgetGate:
         self._is_over = False
         self.changed: threading.Event = threading.Event()
         """Set when it was answered, or when the run is to stop."""
-        self.reason = ""
+        self.reason: str = ""
         """Why the run ended here."""
 
     @property

@@ -83,7 +83,7 @@ class CostMeter:
         self._stated_usd: float | None = None
         self._is_run_stated = False
         """What it states is the cost of the whole run."""
-        self.tokens = 0
+        self.tokens: int = 0
         """So far, read and written."""
 
     def note(self, events: Sequence[Event]) -> None:

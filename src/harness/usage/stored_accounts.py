@@ -49,7 +49,7 @@ class StoredAccounts:
 
     def __init__(self, store: Store) -> None:
         self._place = weakref.ref(store)  # `_made` must not hold it
-        self.number = 0
+        self.number: int = 0
         """Another one when there may be something new."""
         self._lock = threading.Lock()
         self._entries: dict[str, _Known] = {}
