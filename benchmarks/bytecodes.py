@@ -25,7 +25,7 @@ from harness.log.redact.secret_shapes import LiteralSearch
 sys.path.insert(0, str(Path(__file__).parent))
 
 from measuring import size
-from scripted import Caller, Talker
+from scripted import Caller, Later, Talker
 
 from session import harness_on, loop_s
 
@@ -95,9 +95,10 @@ async def messages(counting: Counting, until: str) -> None:
 
 async def session(counting: Counting, model: object) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        harness, _ = harness_on(folder, model)
+        harness, _ = harness_on(folder, Later(model))
         await harness.init()
         await harness.create_thread()
+        await harness.send_message(content="hello")
         counting.on()
         await harness.send_message(content="go")
         counting.off()

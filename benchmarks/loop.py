@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.contracts.model import Ask, AssistantTurn, Call, ToolTurn, Turn, UserTurn
 from harness.conversation.turns import TranscriptEntry
-from harness.events import Event, Message, StepEnd, UsageDelta
+from harness.events import Event, Message, Result, StepEnd, UsageDelta
 from harness.log.hub import Hub
 from harness.log.store import Metadata, Store
 from harness.log.stores.files import FileStore
@@ -40,11 +40,14 @@ ENDS = size((200, 1_000, 5_000, 20_000), (8, 16))
 
 
 async def run(options: AgentOptions, store: Store, *, redact: bool) -> int:
-    count = 0
+    """How many events there were. Ends the program where the run has not come to its end: that would cost too little."""
+    count, end = 0, None
     async with Orchestrator(options, store=store, redact=redact) as agents:
         agents.spawn("go")
-        async for _event in agents.events():
-            count += 1
+        async for event in agents.events():
+            count, end = count + 1, event
+    if not (isinstance(end, Result) and end.success):
+        raise SystemExit(f"the run that was measured has ended early: {end}")
     return count
 
 

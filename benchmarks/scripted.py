@@ -14,12 +14,17 @@ USED = Usage(input=100, output=20)
 
 
 class Talker:
-    """Says one long answer, piece by piece; `per_tick` pieces come together, as from one packet."""
+    """Says one long answer, piece by piece; `per_tick` pieces come together, as from one packet.
+
+    No word comes twice soon: a model that repeats itself for long is stopped.
+    """
 
     name = "bench/talker"
 
     def __init__(self, deltas: int, per_tick: int) -> None:
-        self._pieces = [TextDelta(id="m", text=f"word{number % 97} ") for number in range(deltas)]
+        self._pieces = [
+            TextDelta(id="m", text=f"word{number * 7_919 % 100_003} ") for number in range(deltas)
+        ]
         self._text = "".join(piece.text for piece in self._pieces)
         self._per_tick = per_tick
 
@@ -32,6 +37,20 @@ class Talker:
         yield Message(role="assistant", text=self._text, id="m")
         yield UsageDelta(usage=USED)
         yield StepEnd(id="", stop_reason="end")
+
+
+class Later:
+    """Says one word to the first message, and is another model from then on."""
+
+    def __init__(self, model: object) -> None:
+        self.name: str = model.name  # type: ignore[attr-defined]
+        self._model, self._has_spoken = model, False
+
+    def answer(self, ask: Ask) -> AsyncIterator[Event]:
+        model: object = self._model if self._has_spoken else Talker(1, 1)
+        self._has_spoken = True
+        answer: AsyncIterator[Event] = model.answer(ask)  # type: ignore[attr-defined]
+        return answer
 
 
 class Caller:

@@ -119,6 +119,19 @@ def test_every_program_works(name: str, tmp_path: Path) -> None:
     assert done.stdout.strip()
 
 
+def test_what_is_measured_of_a_session_comes_to_its_end_in_full_size_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The programs are started with their smallest sizes: a guard against answers that do not end sees only long ones."""
+    session, scripted = program(monkeypatch, "session"), program(monkeypatch, "scripted")
+    for model in (scripted.Talker(session.MOST_DELTAS, 256), scripted.Caller(session.MOST_STEPS)):
+        assert asyncio.run(session.session_s(model)) > 0
+    stuck = scripted.Talker(session.MOST_DELTAS, 256)
+    stuck._pieces = [stuck._pieces[0]] * session.MOST_DELTAS
+    with pytest.raises(SystemExit, match="ended early"):
+        asyncio.run(session.session_s(stuck))
+
+
 def test_all_together_are_all_programs_and_go_on_after_one_that_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
