@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.session.open_thread import create_thread
-from harness_kit import Model, opened, run, used
+from harness_kit import Model, call, opened, run, used
+from running_kit import Gate, waiting
 
 
 class Counting(FileStore):
@@ -16,6 +18,7 @@ class Counting(FileStore):
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
         self.written: list[tuple[str, str, str, int]] = []
+        self.has_written = asyncio.Event()
 
     def save_metadata(self, metadata: Metadata) -> None:
         super().save_metadata(metadata)
@@ -23,9 +26,10 @@ class Counting(FileStore):
         self.written.append(
             (metadata.activity, metadata.outcome, metadata.prompt, usage.get("promptTokens", 0))
         )
+        self.has_written.set()
 
 
-def test_a_message_writes_it_at_its_beginning_and_at_its_end(tmp_path: Path) -> None:
+def test_a_message_that_is_answered_at_once_writes_it_once(tmp_path: Path) -> None:
     async def main() -> None:
         store = Counting(str(tmp_path))
         model = Model(
@@ -33,20 +37,48 @@ def test_a_message_writes_it_at_its_beginning_and_at_its_end(tmp_path: Path) -> 
         )
         async with opened(model, storage=store) as (harness, _):
             thread = await harness.create_thread()
-            for words, before, after in (
-                ("first", ("", "", 0), 7),
-                ("second", ("completed", "first", 7), 16),
-            ):
+            for words, after in (("first", 7), ("second", 16)):
                 store.written.clear()
                 changed_ms = store.metadata(thread.id).updated_ms
                 await harness.send_message(content=words)
-                outcome, prompt, tokens = before
-                assert store.written == [
-                    ("running", outcome, prompt, tokens),
-                    ("", "completed", "first", after),
-                ]
+                assert store.written == [("", "completed", "first", after)]
                 assert store.metadata(thread.id).updated_ms >= changed_ms
                 assert store.metadata(thread.id).success
+
+    run(main)
+
+
+def test_a_run_that_takes_longer_is_written_as_running_and_when_it_ends(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Counting(str(tmp_path))
+        gate = Gate()
+        model, yolo = Model(call("work"), "Done."), {"yolo": True}
+        async with opened(model, storage=store, tools=[waiting(gate)], initial_state=yolo) as (harness, _):
+            thread = await harness.create_thread()
+            store.written.clear()
+            store.has_written.clear()
+            sending = asyncio.create_task(harness.send_message(content="go"))
+            async with asyncio.timeout(60):
+                await store.has_written.wait()
+            assert store.metadata(thread.id).activity == "running"
+            gate.open()
+            await sending
+            assert [activity for activity, *_ in store.written] == ["running", ""]
+
+    run(main)
+
+
+def test_a_thread_that_is_left_while_it_runs_is_written(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = FileStore(str(tmp_path))
+        thread = create_thread(store, Metadata(session_id="log", kind="thread"))
+        thread.metadata.activity = "running"
+        thread.save_soon()
+        thread.save_soon()
+        assert store.metadata("log").activity == ""
+        thread.close()
+        assert store.metadata("log").activity == "running"
+        store.close()
 
     run(main)
 

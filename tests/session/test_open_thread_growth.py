@@ -39,7 +39,9 @@ async def test_notifications_that_were_reported_are_stored_up_to_a_number() -> N
 
 
 @in_loop
-async def test_large_snapshots_are_not_written_after_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_snapshots_are_written_only_after_many_events_and_large_ones_after_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     written: list[int] = []
     save = MemoryStore.save_snapshot
 
@@ -51,12 +53,14 @@ async def test_large_snapshots_are_not_written_after_every_run(monkeypatch: pyte
     monkeypatch.setattr(MemoryStore, "save_snapshot", count)
     async with opened(storage=MemoryStore()) as (harness, _):
         await harness.create_thread()
-        await harness.send_message(content="hi")
-        assert len(written) == 1
         await harness.session.state.set({"much": "x" * 200_000})
-        for _number in range(20):
+        fold = harness.session.internals.bus.fold
+        while fold.next_seq < 490:
             await harness.send_message(content="hi")
-        assert sum(size > 200_000 for size in written) == 1
+        assert not written
+        while fold.next_seq < 800:
+            await harness.send_message(content="hi")
+        assert len(written) == 1
         thread_id, end = harness.session.thread.require_id(), harness.session.internals.bus.fold.next_seq
         await harness.session.thread.release()
         snapshot = harness.store.snapshot(thread_id, "session")

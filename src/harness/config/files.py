@@ -237,6 +237,8 @@ def load(directory: str, environ: Mapping[str, str] | None = None) -> Settings:
 
 def has_limits(directory: str) -> bool:
     """Whether settings limit what runs in this directory may cost; a wrong one counts, too."""
+    if not os.path.exists(user_file()) and not project_files(directory):
+        return False  # no variable sets a limit: it is asked before every message
     for layer in load(directory).layers:
         keys = [*layer.values, *(problem.key for problem in layer.problems if problem.is_error)]
         if any(key.startswith(_LIMITS) for key in keys):

@@ -5,6 +5,7 @@ Also completes the logs of processes that died, before they are read.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,6 +27,9 @@ from harness.session.thread_fold import ThreadFold
 _logger = logging.getLogger("harness.session")
 _SNAPSHOT = "session"
 _BYTES_PER_EVENT = 500
+_LEAST_FRESH = 500
+"""Events that are read again as fast as a snapshot is: fewer are no reason to save one."""
+_SOON_S = 0.05
 
 
 class OpenThread:
@@ -46,6 +50,8 @@ class OpenThread:
         """Sequence number and size of the last snapshot that was saved here."""
         self._masked_texts: bytes | None = None
         """Those of the metadata, as they were after they were last masked."""
+        self._saving: asyncio.TimerHandle | None = None
+        """When the metadata will be saved, if they are to be."""
         self.is_saved: bool = True
         """Whether the metadata could be saved when that was last tried."""
         self.last_summary: tuple[str, str, Any] | None = None
@@ -89,8 +95,16 @@ class OpenThread:
             {key: value for key, value in settings.items() if value is not None}, self._secrets
         )
 
+    def save_soon(self) -> None:
+        """Save the metadata in a moment, unless they are saved before: what begins and ends at once is written once."""
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().call_later(_SOON_S, self.save)
+
     def save(self) -> bool:
         """Save the metadata; False if that failed. Tags are given from outside, and are kept as they are there."""
+        if self._saving is not None:
+            self._saving.cancel()
+            self._saving = None
         with suppress(HarnessError, OSError):
             self.metadata.tags = self.store.metadata(self.id).tags
         self._mask()
@@ -131,9 +145,9 @@ class OpenThread:
         self._snapshot_seq, self._snapshot_bytes = self.fold.next_seq, len(data)
 
     def save_snapshot_in_time(self) -> None:
-        """The same, but a large snapshot only after many new events: it costs no more than the log does."""
+        """The same after many new events, and a large one only after more of them: it costs no more than the log does."""
         fresh = self.fold.next_seq - self._snapshot_seq
-        if fresh * _BYTES_PER_EVENT >= self._snapshot_bytes:
+        if fresh >= _LEAST_FRESH and fresh * _BYTES_PER_EVENT >= self._snapshot_bytes:
             self.save_snapshot()
 
     def close_inherited(self, reason: str) -> None:
@@ -158,6 +172,8 @@ class OpenThread:
 
     def close(self) -> None:
         """Release the log even if something fails; else not even this process could reopen it."""
+        if self._saving is not None:
+            self.save()
         try:
             self.save_snapshot()
         except Exception:

@@ -448,7 +448,10 @@ class SessionCore:
             metadata.outcome = facts.last_outcome
             if self.runs.is_running:
                 self._sum_up(thread)  # in the same write; `after_run` looks whether that was all
-        thread.save()
+        if metadata.activity == "running" and self.runs.is_running:
+            thread.save_soon()  # whoever waits for the first event does not wait for a file
+        else:
+            thread.save()
 
     def _new_loose(self) -> Hub:
         store, log_id = MemoryStore(), new_run_id(self.harness.clock())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -262,6 +263,7 @@ class _Pieces:
             yield _Segment(self._offset + start, self._offset + end, self._offset + line)
 
 
+@lru_cache(maxsize=64)
 def _piece_patterns(key: str) -> _PiecePatterns:
     quoted = b'"%b"' % key.encode()
     # The search begins at the key's rarest letter: quotes are everywhere.
