@@ -548,6 +548,36 @@ test("a browser that is logged out sees nothing more, and continues when it is l
   ({ storageState } = await letIn());
 });
 
+test("a tab whose old key is refused late keeps what another tab was given meanwhile", async (t) => {
+  if (!server.command) return t.skip("the server is not ours");
+  const { page, context } = await openPage(browser, origin);
+  await page.goto(await server.command("--link"));
+  await page.waitForSelector(".home");
+  const [asked, released] = [Promise.withResolvers(), Promise.withResolvers()];
+  await page.route("**/api/login", async (route) => {
+    const response = await route.fetch();
+    if (route.request().method() === "POST") {
+      asked.resolve();
+      await released.promise;
+    }
+    await route.fulfill({ response });
+  });
+  const refused = page.waitForResponse((response) => response.url().endsWith("/api/login") && response.status() === 401);
+  await server.command("--logout");
+  await asked.promise;
+  const again = await context.newPage();
+  await again.goto(await server.command("--link"));
+  await again.waitForSelector(".home");
+  const given = await again.evaluate(() => localStorage.getItem("harness.credential"));
+  released.resolve();
+  await (await refused).finished();
+  await page.evaluate(() => fetch("api/server").then(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))));
+  assert.equal(await page.locator(".logged-out").count(), 0);
+  assert.equal(await page.evaluate(() => localStorage.getItem("harness.credential")), given);
+  await context.close();
+  ({ storageState } = await letIn());
+});
+
 test("when the server is gone the page says so, and is whole again when it is back", async (t) => {
   if (!server.restart) return t.skip("the server is not ours to restart");
   const { page } = await letIn();

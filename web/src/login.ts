@@ -71,10 +71,9 @@ export const login = {
 /** As `fetch`, let in. A credential that has ended is renewed first, where the browser can. */
 export async function authorizedFetch(path: string, init: RequestInit = {}): Promise<Response> {
   const sent = credential;
-  const response = await send(path, init, sent);
-  if (response.status !== 401) return response;
-  const isRenewed = credential !== sent || (await renewed());
-  return isRenewed ? send(path, init, credential) : response;
+  let response = await send(path, init, sent);
+  if (response.status === 401 && (credential !== sent || isLetInElsewhere(sent))) response = await send(path, init, credential);
+  return response.status === 401 && (await renewed()) ? send(path, init, credential) : response;
 }
 
 /** A file of the server's for a picture or a download, which cannot send the credential itself. To be revoked when it is no longer shown. */
@@ -135,6 +134,15 @@ async function post(body: Readonly<Record<string, string>>): Promise<LoginAnswer
   }
 }
 
+/** Another tab has stored a newer credential than the one that was sent; the event that says so may come later than this. */
+function isLetInElsewhere(sent: string): boolean {
+  const newest = stored();
+  if (!newest || newest === sent) return false;
+  credential = newest;
+  become("in");
+  return true;
+}
+
 /** One attempt for all that ask at once. */
 function renewed(): Promise<boolean> {
   renewal ??= renew().finally(() => (renewal = null));
@@ -142,6 +150,7 @@ function renewed(): Promise<boolean> {
 }
 
 async function renew(): Promise<boolean> {
+  const before = credential;
   const known = await storedKey();
   const answer = known && (await prove(known));
   if (answer?.credential) {
@@ -150,6 +159,8 @@ async function renew(): Promise<boolean> {
     return true;
   }
   if (known && answer === null) return false; // the server was not reached
+  // What was refused is the key of before: a tab that was let in meanwhile stays so, and this one with it.
+  if (credential !== before || isLetInElsewhere(before)) return true;
   keep("");
   become("out", answer ? (answer.error?.message ?? "") : "");
   return false;

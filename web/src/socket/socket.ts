@@ -19,6 +19,8 @@ export function pageSocket(): PageSocket {
   // A socket that is refused does not say why.
   const socket = new PageSocket({ url: address(), protocols: login.protocols, connect: connectShared, schedule: onNextFrame, onRefused: () => void checkLogin() });
   login.subscribe(() => login.status() === "in" && socket.reconnectNow());
+  // The connection is another tab's, which was let in: so is this one, and nothing else would make it ask.
+  socket.subscribe(() => socket.status === "open" && login.status() === "out" && void checkLogin());
   window.addEventListener("online", socket.reconnectNow);
   document.addEventListener("visibilitychange", socket.reconnectNow);
   return (shared = socket);

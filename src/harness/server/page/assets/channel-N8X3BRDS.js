@@ -1,0 +1,1 @@
+import{at as e,ot as t}from"./chunk-DU6HZSFF-glV8SZta.js";var n=(n,r)=>t.lang.round(e.parse(n)[r]);export{n as t};

@@ -1,0 +1,1 @@
+export{t as Markdown}from"./markdown-CAX6TVe6.js";

@@ -1,1 +1,0 @@
-export{t as Markdown}from"./markdown-BYPrE9g7.js";
