@@ -15,13 +15,23 @@ from harness.fleet.compare import Comparison, Side, compare
 from harness.fleet.overview import CaseOverview
 from harness.fleet.plans.plan import FleetCase, FleetTask, Variant
 from harness.fleet.records.attempt import Attempt
-from harness.fleet.statistics import LEVEL, corrected, rate_difference, rate_interval
+from harness.fleet.statistics import (
+    LEVEL,
+    corrected,
+    mean_interval,
+    rate_difference,
+    rate_interval,
+    value_difference,
+)
 
 _FLEETS = 1500
+_FLEETS_OF_SCORES = 600
 _TASKS_OF_TRUTH = 20_000
 Chances: TypeAlias = tuple[float, float]
 Population: TypeAlias = Callable[[random.Random], Chances]
 """The chances of A and B to solve a task that is drawn."""
+Score: TypeAlias = Callable[[random.Random, float], float]
+"""That of one run, whose mean is this chance."""
 
 
 def _logistic(ease: float, spread: float, effect: float = 0.0, interaction: float = 0.0) -> Population:
@@ -73,6 +83,38 @@ def test_intervals_cover_the_truth(name: str, tasks: int, runs: int) -> None:
             assert (found.mean > 0) == (low > 0)
     assert rates / _FLEETS >= 0.93
     assert differences / _FLEETS >= 0.93
+
+
+def _share_of(parts: int) -> Score:
+    return lambda source, chance: sum(source.random() < chance for _ in range(parts)) / parts
+
+
+def _beta(source: random.Random, chance: float) -> float:
+    return source.betavariate(max(4 * chance, 1e-6), max(4 * (1 - chance), 1e-6))
+
+
+SCORES: dict[str, Score] = {"a share of 4": _share_of(4), "a share of 20": _share_of(20), "any number": _beta}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", POPULATIONS)
+@pytest.mark.parametrize("kind", SCORES)
+def test_intervals_of_scores_cover_the_truth_at_five_tasks(name: str, kind: str) -> None:
+    population, score = POPULATIONS[name], SCORES[kind]
+    source = random.Random(f"{name} {kind}")
+    drawn = [population(source) for _ in range(_TASKS_OF_TRUTH)]
+    mean, difference = fmean(a for a, _b in drawn), fmean(b - a for a, b in drawn)
+    means = differences = 0
+    for _ in range(_FLEETS_OF_SCORES):
+        chances = [population(source) for _ in range(5)]
+        a, b = ([[score(source, pair[side]) for _ in range(5)] for pair in chances] for side in (0, 1))
+        interval = mean_interval(a)
+        assert interval is not None
+        means += interval.low - 0.002 <= mean <= interval.high + 0.002
+        low, high = value_difference(a, b).interval()
+        differences += low - 0.002 <= difference <= high + 0.002
+    assert means / _FLEETS_OF_SCORES >= 0.93
+    assert differences / _FLEETS_OF_SCORES >= 0.95
 
 
 @pytest.mark.slow

@@ -73,12 +73,23 @@ def test_the_interval_says_what_the_test_says() -> None:
 
 def test_one_task_and_no_difference_say_nothing() -> None:
     assert rate_difference([[False] * 9], [[True] * 9]).p_value == 1.0
-    assert value_difference([0.1, 0.2], [0.3, 0.4]).p_value == 1.0  # the same on each task, to the last digit
-    assert (mean_interval([0.5]), mean_interval([0.5, 0.5])) == (None, None)
+    assert value_difference([[1.1], [1.2]], [[1.3], [1.4]]).p_value == 1.0  # the same on each task, to the last digit
+    assert (mean_interval([[0.5]]), mean_interval([[5.0], [5.0]])) == (None, None)
     a = [[True, False] * 5] * 10 + [[True] * 10]
     b = [[True] * 6 + [False] * 4] * 10 + [[False] * 10]
     zero = rate_difference(a, b)  # better on ten tasks, worse on one, and on the whole the same
     assert (zero.mean, str(zero.mean), zero.p_value, zero.tasks_needed()) == (0.0, "0.0", 1.0, None)
+
+
+def test_a_score_between_0_and_1_has_the_interval_of_passes() -> None:
+    passes = [[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    assert mean_interval(passes) == rate_interval(passes)
+    low, high = mean_interval([[0.5], [0.5]]) or (0.0, 0.0)  # two tasks that happen to be alike say little
+    assert 0 < low < 0.1 < 0.9 < high < 1
+    thirds = [[0.1 + 0.2], [0.3], [0.3]]
+    assert mean_interval(thirds) == pytest.approx(mean_interval([[0.3]] * 3))  # alike but for the last digit
+    wide = value_difference([[0.5], [0.5]], [[0.6], [0.6]])
+    assert wide.deviation > 0.1  # two tasks that differ by as much are no proof that all do
 
 
 def test_holms_correction_has_known_values() -> None:

@@ -260,8 +260,8 @@ def _score_differences(pair: _Pair, level: float) -> dict[str, ScoreDifference]:
         interval = difference.interval(level)
         is_known = difference.tasks > 1 and difference.deviation > 0
         differences[name] = ScoreDifference(
-            a=fmean(a),
-            b=fmean(b),
+            a=fmean(map(fmean, a)),
+            b=fmean(map(fmean, b)),
             difference=difference.mean,
             low=interval.low if is_known else None,
             high=interval.high if is_known else None,

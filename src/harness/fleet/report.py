@@ -98,8 +98,8 @@ def verdicts(cases: Iterable[CaseOverview], *, with_errors: bool = False) -> dic
     return verdicts_by_task
 
 
-def scores(cases: Sequence[CaseOverview]) -> dict[str, dict[str, float]]:
-    """By name and task: the mean of its runs."""
+def scores(cases: Sequence[CaseOverview]) -> dict[str, dict[str, list[float]]]:
+    """By name and task: those of its runs."""
     scored: dict[str, dict[str, list[float]]] = {}
     results = [(case.case.task.id, case.result) for case in cases if case.result is not None]
     names = dict.fromkeys(name for _task, result in results for name in result.score)
@@ -108,9 +108,7 @@ def scores(cases: Sequence[CaseOverview]) -> dict[str, dict[str, float]]:
         for task, result in results:
             if name in result.score or result.passed is False:
                 of_tasks.setdefault(task, []).append(result.score.get(name, 0.0))
-    return {
-        name: {task: fmean(values) for task, values in of_tasks.items()} for name, of_tasks in scored.items()
-    }
+    return scored
 
 
 def _variant_report(name: str, cases: Sequence[CaseOverview]) -> VariantReport:
@@ -146,14 +144,14 @@ def _variant_report(name: str, cases: Sequence[CaseOverview]) -> VariantReport:
         median_s=median(result.run_s for result in results) if results else None,
         usage=usage,
         faults=dict(Counter(fault.fault for case in cases for fault in case.faults if fault.fault)),
-        scores={name: _score_report(list(means.values())) for name, means in scores(cases).items()},
+        scores={name: _score_report(list(of_tasks.values())) for name, of_tasks in scores(cases).items()},
     )
 
 
-def _score_report(means: Sequence[float]) -> ScoreReport:
-    interval = mean_interval(means)
+def _score_report(groups: Sequence[Sequence[float]]) -> ScoreReport:
+    interval = mean_interval(groups)
     low, high = interval if interval is not None else (None, None)
-    return ScoreReport(mean=fmean(means), low=low, high=high)
+    return ScoreReport(mean=fmean(map(fmean, groups)), low=low, high=high)
 
 
 def _mean_for_each_k(

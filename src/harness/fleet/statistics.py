@@ -9,6 +9,7 @@ interval has all differences that the test does not reject, and a difference is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from math import comb, isfinite, prod, sqrt
 from statistics import fmean, variance
 from typing import NamedTuple
@@ -23,6 +24,11 @@ _MOST_TASKS = 100_000
 _HALF = 0.5
 _DIGITS = 12
 _ROUNDING = 1e-12
+_LEAST_OF_PASSES = 0.5
+_LEAST_OF_SCORES = 0.25
+"""Of the variance between runs. Scores mostly vary less than passes, and a test of them that believes in as much finds
+nothing; with so much the simulated intervals cover the truth.
+"""
 
 
 class Interval(NamedTuple):
@@ -82,26 +88,32 @@ class Difference(NamedTuple):
         return self.deviation / sqrt(self.tasks)
 
 
-def rate_difference(a: Sequence[Sequence[bool]], b: Sequence[Sequence[bool]]) -> Difference:
-    """B's pass rates less A's, one group of runs for each task on both sides.
+def rate_difference(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> Difference:
+    """B's pass rates less A's, one group of runs for each task on both sides."""
+    return _difference(a, b, _LEAST_OF_PASSES)
 
-    With few tasks the deviation between them can be far too small by chance, or 0, and would claim a certainty that is
-    not there. The runs of a task vary too, whatever the tasks do: half of that variance is the least that is believed.
+
+def value_difference(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> Difference:
+    """B's scores less A's, one group of runs for each task on both sides."""
+    return _difference(a, b, _LEAST_OF_SCORES if _are_shares(*a, *b) else 0.0)
+
+
+def _difference(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], least: float) -> Difference:
+    """With few tasks the deviation between them can be far too small by chance, or 0, and would claim a certainty that
+    is not there. The runs of a task vary too, whatever the tasks do: this part of that variance is the least that is
+    believed. How much scores without bounds vary cannot be known from few runs: nothing is added to theirs.
     """
     values = [fmean(after) - fmean(before) for before, after in zip(a, b, strict=True)]
     if len(values) < 2:
         return Difference(_mean(values), 0.0, len(values))
     of_runs = fmean(_run_variance(before) + _run_variance(after) for before, after in zip(a, b, strict=True))
-    return Difference(_mean(values), sqrt(max(variance(values), of_runs / 2)), len(values))
+    deviation = sqrt(max(variance(values), least * of_runs)) if least else sqrt(variance(values))
+    is_rounding = deviation <= _ROUNDING * max(map(abs, chain(*a, *b)))
+    return Difference(_mean(values), 0.0 if is_rounding else deviation, len(values))
 
 
-def value_difference(a: Sequence[float], b: Sequence[float]) -> Difference:
-    """Of scores, which have no known bounds: one value for each task on both sides."""
-    values = [after - before for before, after in zip(a, b, strict=True)]
-    deviation = sqrt(variance(values)) if len(values) > 1 else 0.0
-    if deviation <= _ROUNDING * max(map(abs, (*a, *b))):
-        deviation = 0.0
-    return Difference(_mean(values), deviation, len(values))
+def _are_shares(*groups: Sequence[float]) -> bool:
+    return all(0 <= value <= 1 for group in groups for value in group)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -109,15 +121,25 @@ def _mean(values: Sequence[float]) -> float:
     return round(fmean(values), _DIGITS) + 0.0
 
 
-def _run_variance(runs: Sequence[bool]) -> float:
-    """Of the pass rate of one task; not 0 where all of its runs ended the same (Jeffreys' estimate of the rate)."""
+def _run_variance(runs: Sequence[float]) -> float:
+    """Of the pass rate of one task; not 0 where all of its runs ended the same (Jeffreys' estimate of the rate).
+    Scores between 0 and 1 vary at most as much.
+    """
     rate = (sum(runs) + 0.5) / (len(runs) + 1)
     return rate * (1 - rate) / len(runs)
 
 
-def mean_interval(values: Sequence[float]) -> Interval | None:
-    """Of the mean of scores, over tasks; None where the values say nothing about how far it may be off."""
-    interval = value_difference([0.0] * len(values), values).interval()
+def mean_interval(groups: Sequence[Sequence[float]]) -> Interval | None:
+    """Of the mean of scores, one group of runs for each task; None where they say nothing about how far it may be off.
+
+    A score between 0 and 1 varies at most as much as passes with its mean do: it has their interval, which also covers
+    the truth where nearly all is solved, and few tasks are much harder. Others have a t interval over tasks.
+    """
+    if len(groups) < 2:
+        return None
+    if _are_shares(*groups):
+        return rate_interval(groups)
+    interval = value_difference([[0.0]] * len(groups), groups).interval()
     return interval if isfinite(interval.low) else None
 
 
@@ -131,7 +153,7 @@ def wilson(share: float, count: float, distance: float = 1.959964) -> Interval:
     return Interval(max(0.0, middle - half), min(1.0, middle + half))
 
 
-def rate_interval(groups: Sequence[Sequence[bool]]) -> Interval:
+def rate_interval(groups: Sequence[Sequence[float]]) -> Interval:
     """Of the pass rate; one group of runs for each task.
 
     Wilson's interval for as many independent trials as the runs are worth: fewer than there are, because those of one
@@ -143,6 +165,7 @@ def rate_interval(groups: Sequence[Sequence[bool]]) -> Interval:
     if len(rates) < 2:
         return wilson(rates[0] if rates else 0.0, runs)
     middle, spread = fmean(rates), variance(rates) / len(rates)
+    spread = 0.0 if sqrt(spread) <= _ROUNDING else spread
     trials = min(middle * (1 - middle) / spread, runs) if spread else len(rates)
     return wilson(middle, trials, quantile(LEVEL, len(rates) - 1))
 
