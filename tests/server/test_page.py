@@ -23,6 +23,7 @@ _CHOSEN = (
     "files go with a message",
     "another server on this machine",
     "a browser that is logged out",
+    "a tab whose old key",
     "when the server is gone",
 )
 _CHOSEN_OF_APPROVAL = (
