@@ -73,7 +73,9 @@ def test_the_interval_says_what_the_test_says() -> None:
 
 def test_one_task_and_no_difference_say_nothing() -> None:
     assert rate_difference([[False] * 9], [[True] * 9]).p_value == 1.0
-    assert value_difference([[1.1], [1.2]], [[1.3], [1.4]]).p_value == 1.0  # the same on each task, to the last digit
+    assert (
+        value_difference([[1.1], [1.2]], [[1.3], [1.4]]).p_value == 1.0
+    )  # the same on each task, to the last digit
     assert (mean_interval([[0.5]]), mean_interval([[5.0], [5.0]])) == (None, None)
     a = [[True, False] * 5] * 10 + [[True] * 10]
     b = [[True] * 6 + [False] * 4] * 10 + [[False] * 10]

@@ -39,7 +39,9 @@ def settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @in_loop
-async def test_a_further_message_reads_no_settings_and_no_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_further_message_reads_no_settings_and_no_prices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings(tmp_path, monkeypatch)
     async with opened(Model("One.", "Two.", "Three.")) as (session, _record):
         await session.send_message(content="one")
@@ -49,7 +51,9 @@ async def test_a_further_message_reads_no_settings_and_no_prices(tmp_path: Path,
     assert OPENED == []
 
 
-def test_a_further_run_reads_no_settings_and_no_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_further_run_reads_no_settings_and_no_prices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings(tmp_path, monkeypatch)
     script, folder = tmp_path / "script.toml", tmp_path / "work"
     script.write_text('turns = [{ text = "Done." }]\n')
