@@ -62,4 +62,4 @@ def test_a_further_run_reads_no_settings_and_no_prices(
     assert harness.start(request, store=MemoryStore()).wait().outcome == "completed"
     OPENED.clear()
     assert harness.start(request, store=MemoryStore()).wait().outcome == "completed"
-    assert OPENED == [str(script)]
+    assert [str(script)] == OPENED
