@@ -169,7 +169,8 @@ def program(cli: CliMachine) -> None:
         "claude",
         CLAUDE_START,
         *CLAUDE_USED,
-        after="echo $$ > pid; n=0; while [ $n -lt 40 ]; do n=$((n+1)); echo $n >> ticks; sleep 0.05; done\n"
+        before="echo $$ > pid; : > ticks; cat >/dev/null",  # it may be paused as soon as it has spent
+        after="n=0; while [ $n -lt 40 ]; do n=$((n+1)); echo $n >> ticks; sleep 0.05; done\n"
         'echo \'{"type":"result","subtype":"success","is_error":false,"result":"Finished.","session_id":"mock-session"}\'',
     )
 
