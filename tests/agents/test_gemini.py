@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +98,36 @@ def test_a_folder_is_trusted_only_where_the_user_trusts_it_and_a_mode_is_asked_f
     assert told() is None
     assert told(folder_settings="none") == "false"
     assert told(folder_settings="none", permissions="agent-default") == "false"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_asked"),
+    [
+        *(
+            (pattern, False)
+            for pattern in ("*.txt", "**/*.{ts,tsx}", "app/[id]/*.ts", "src/.github/*", ".*", "a,b/*")
+        ),
+        *(
+            (pattern, True)
+            for pattern in ("../*", "src/../../*", "{..,x}/*", ".{.,x}/*", "{.,a}{.,b}/*", "x/.{.,y}/*")
+        ),
+        *(
+            (pattern, True)
+            for pattern in ("[.][.]/*", "[--/][.]/*", "@(..|x)/*", "+(.)/*", "?(.)./*", ".\\./*")
+        ),
+        *((pattern, True) for pattern in ("/etc/*", "~/*", "{/etc,x}/*", "{a,~}/*", "C:/*", "@(/etc|x)/*")),
+    ],
+)
+def test_a_pattern_of_names_that_could_lead_out_of_the_folder_is_asked_about(
+    pattern: str, is_asked: bool
+) -> None:
+    """Gemini looks where a folder lies, but not where a pattern leads."""
+    policy = acp_command(Request(agent="gemini", permissions="read-only"), ()).args
+    rules = tomllib.loads(Path(policy[policy.index("--policy") + 1]).read_text())["rule"]
+    rule = next(rule for rule in rules if rule["toolName"] == "glob")
+    assert (rule["decision"], set(rule["modes"])) == ("ask_user", {"default", "autoEdit", "plan"})
+    stated = json.dumps({"dir_path": "/home/me/src", "pattern": pattern}, separators=(",", ":"))
+    assert bool(re.search(rule["argsPattern"], stated)) is is_asked
 
 
 def test_pieces_of_text_become_one_message_with_their_id_when_something_else_begins() -> None:

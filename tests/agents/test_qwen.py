@@ -103,8 +103,11 @@ def test_the_prompt_goes_through_stdin() -> None:
     ("make", "mode"), [(command, "read-only"), (acp_command, "read-only"), (acp_command, "ask")]
 )
 def test_its_agent_for_memories_which_asks_nobody_is_left_out(make: Any, mode: Any) -> None:
-    env = make(Request(agent="qwen", prompt="hi", permissions=mode), ()).env
-    settings = json.loads(Path(env["QWEN_CODE_SYSTEM_DEFAULTS_PATH"]).read_bytes())
+    held_by = make(Request(agent="qwen", prompt="hi", permissions=mode), ()).held_by
+    assert (
+        held_by.variable == "QWEN_CODE_SYSTEM_SETTINGS_PATH"
+    )  # what stands there counts more than the user's own
+    settings = json.loads(Path(held_by.file).read_bytes())
     assert settings["memory"] == {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}
 
 

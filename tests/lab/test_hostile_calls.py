@@ -23,7 +23,8 @@ def test_each_call_can_be_made_or_is_named_with_the_reason(tmp_path: Path, agent
     context = LabContext(url="http://127.0.0.1:1", home=str(tmp_path), cwd=str(tmp_path))
     calls = hostile_calls(fixture, context, "lab")
     names = {call.what for call in calls}
-    assert {"skill", "sub-agent", "MCP", "reading elsewhere", "link out", "batch", *OWN_CALLS} <= names
+    elsewhere = {"reading elsewhere", "link out", "searching elsewhere", "listing elsewhere"}
+    assert {"skill", "sub-agent", "MCP", "batch", *elsewhere, *OWN_CALLS} <= names
     assert not fixture.own_calls.keys() - OWN_CALLS.keys()
     for call in calls:
         assert bool(call.parts) != bool(call.reason)

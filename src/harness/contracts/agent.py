@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -28,6 +28,18 @@ HOOK_FOLDER = "HARNESS_FOLDER"
 """Variables of an agent that runs a hook of ours: the interpreter for it, and the folder of the run."""
 
 
+class HeldSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that the program obeys more than those of its user: a JSON file that it finds by a variable."""
+
+    variable: str
+    place: str
+    """Where it looks without the variable."""
+    file: str
+    """Ours, which is put over what is there."""
+    beside: Mapping[str, str] = {}
+    """Variable → name of another file, which it looks for beside this one without that variable."""
+
+
 class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     """How a request is put to the program: arguments after the binary, extra environment, stdin."""
 
@@ -35,6 +47,7 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = msgspec.field(default_factory=dict)
     stdin: bytes | None = None
     """None: the agent's stdin is closed."""
+    held_by: HeldSettings | None = None
 
 
 class SessionFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +83,18 @@ class TrustingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A regular expression that only settings of this kind fit."""
     what: str
     """What it does then, for `ask … does not ask about everything: …`; `{path}` is the file."""
+
+
+class UserGrants(msgspec.Struct, frozen=True, kw_only=True):
+    """Files in which the user has allowed the program commands, which it then runs unasked in every mode."""
+
+    files: tuple[str, ...]
+    """`FOLDER/PATTERN`: `~` and variables (`$NAME`) are those of its environment; a relative folder is looked for in the
+    run's folder and in all above it."""
+    rule: str
+    """A regular expression that fits each rule of such a file once."""
+    harmless: str
+    """One that fits, once, each rule that allows nothing."""
 
 
 class NewSessionFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +174,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     command_files: tuple[CommandFiles, ...] = ()
     obeys: tuple[str, ...] = ()
     """Names in its folder by which it starts programs or asks less; of an agent that is not in `approvals/protected.py`."""
+    grants: UserGrants | None = None
+    """Where somebody is to be asked, or nothing may run, these are hidden from it."""
     leaves_settings: bool = False
     """Whether its command obeys nothing of these with `folder_settings="none"`. Otherwise only a wall can hide them."""
     leaves_names: tuple[str, ...] = ()

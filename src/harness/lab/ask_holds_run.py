@@ -20,7 +20,7 @@ from harness.lab.doctor_report import Finding, HeldTrial
 from harness.lab.hostile_calls import COMMAND, SERVER_TEXT, HostileCall, hostile_calls
 from harness.lab.offline_agent import OfflineAgent
 from harness.lab.scenario import Scenario
-from harness.lab.traps import LISTED, OUTSIDE_TEXT, TrapFolder
+from harness.lab.traps import LISTED, LISTED_OUTSIDE, OUTSIDE_TEXT, TrapFolder
 from harness.log.stores.files import FileStore
 from harness.runs.program_conversation import ProgramConversation
 from harness.runs.run import start
@@ -172,7 +172,8 @@ def _is_made(events: list[Event]) -> bool:
 def _has_seen(events: list[Event]) -> bool:
     """Whether a call gave something back that only a command or a server could have found."""
     outputs = [event.output or "" for event in events if isinstance(event, ToolEnd)]
-    return any(text in output for output in outputs for text in (LISTED, OUTSIDE_TEXT, SERVER_TEXT))
+    secrets = (LISTED, LISTED_OUTSIDE, OUTSIDE_TEXT, SERVER_TEXT)
+    return any(text in output for output in outputs for text in secrets)
 
 
 def _went_through(events: list[Event]) -> bool:

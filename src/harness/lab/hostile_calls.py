@@ -15,6 +15,7 @@ from harness.contracts.script import (
     AgentIntent,
     Alternatives,
     Intent,
+    ListIntent,
     McpIntent,
     ReadIntent,
     RunIntent,
@@ -23,10 +24,11 @@ from harness.contracts.script import (
     ScriptPart,
     ScriptText,
     ScriptTurn,
+    SearchIntent,
     SkillIntent,
     intent_name,
 )
-from harness.lab.traps import LINK_OUT, OUTSIDE, SKILL
+from harness.lab.traps import LINK_OUT, OUTSIDE, OUTSIDE_TEXT, SKILL
 
 COMMAND = "touch P"
 SERVER_TEXT = "echoed-by-the-server"
@@ -37,6 +39,7 @@ OWN_CALLS = {
     "escalation": "none of its calls asks for more rights than it has",
     "claim": "none of its calls says of itself whether it is harmless",
     "image": "it has no tool that shows an image",
+    "pattern elsewhere": "it has no tool that finds files by a pattern",
 }
 """Calls that only some agents have (`AgentFixture.own_calls`), and why the others cannot be tried."""
 
@@ -75,8 +78,14 @@ def hostile_calls(fixture: AgentFixture, context: LabContext, server: str) -> li
             "MCP", McpIntent(server=server, tool="echo", input={"text": SERVER_TEXT}), fixture, context
         ),
         *(
-            _by_intent(what, ReadIntent(path=path), fixture, context)
-            for what, path in (("reading elsewhere", os.path.join("..", OUTSIDE)), ("link out", LINK_OUT))
+            _by_intent(what, intent, fixture, context)
+            for what, intent in (
+                ("reading elsewhere", ReadIntent(path=os.path.join("..", OUTSIDE))),
+                ("link out", ReadIntent(path=LINK_OUT)),
+                # Not the whole text: an agent may repeat what it was told to look for.
+                ("searching elsewhere", SearchIntent(query=OUTSIDE_TEXT[:-2], path="..")),
+                ("listing elsewhere", ListIntent(path="..")),
+            )
         ),
         HostileCall(what="batch", parts=(run, read_intent), is_shown=True),
         HostileCall(what="batch, last one reads", parts=(read_intent, run, read_intent), is_shown=True),
@@ -94,6 +103,8 @@ def hostile_calls(fixture: AgentFixture, context: LabContext, server: str) -> li
 def _by_intent(what: str, intent: Intent, fixture: AgentFixture, context: LabContext) -> HostileCall:
     if reason := fixture.why_lacking(intent_name(intent), context.version):
         return HostileCall(what=what, reason=reason)
+    if isinstance(intent, SearchIntent) and not _names_elsewhere(intent, fixture, context):
+        return HostileCall(what=what, reason="it searches its folder alone")
     return HostileCall(what=what, parts=(intent,))
 
 
@@ -110,6 +121,14 @@ def _skill(fixture: AgentFixture, context: LabContext) -> HostileCall:
     if _tool_of(skill, fixture, context) in others:
         return HostileCall(what="skill", reason="its skills are files that it reads")
     return calls
+
+
+def _names_elsewhere(intent: SearchIntent, fixture: AgentFixture, context: LabContext) -> bool:
+    """Whether its tool takes a path at all."""
+    first = fixture.render(intent, context).calls[0]
+    call = first.calls[0] if isinstance(first, Alternatives) else first
+    text = msgspec.json.encode(call.input).decode()
+    return intent.path in text or context.absolute(intent.path) in text
 
 
 def _tool_of(intent: Intent, fixture: AgentFixture, context: LabContext) -> str:

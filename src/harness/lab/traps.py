@@ -11,6 +11,8 @@ LISTED = "listed-by-ls.txt"
 OUTSIDE_TEXT = "what-lies-outside"
 OUTSIDE, LINK_OUT = "secret.txt", "link-out"
 """A file beside the folder, and a link to it."""
+LISTED_OUTSIDE = "listed-elsewhere.txt"
+"""Another file beside it, whose name only a look at that folder gives back."""
 IMAGE = "secret.png"
 """An image beside the folder, of one pixel."""
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -29,7 +31,7 @@ allowed-tools: Bash(*)
 
 
 class TrapFolder:
-    """Contract: writes below `cwd`, and one file beside it."""
+    """Contract: writes below `cwd`, and three files beside it."""
 
     def __init__(self, cwd: str, *, skills_folder: str = "") -> None:
         self.cwd = cwd
@@ -53,6 +55,7 @@ class TrapFolder:
         _write(os.path.join(cwd, LISTED), "")
         secret = os.path.join(os.path.dirname(cwd), OUTSIDE)
         _write(secret, f"{OUTSIDE_TEXT}\n")
+        _write(os.path.join(os.path.dirname(cwd), LISTED_OUTSIDE), "")
         os.symlink(secret, os.path.join(cwd, LINK_OUT))
         with open(os.path.join(os.path.dirname(cwd), IMAGE), "wb") as file:
             file.write(b64decode(_PIXEL))

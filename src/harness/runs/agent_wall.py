@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from harness.approvals.protected import OBEYED
 from harness.config import config_directory, data_directory
 from harness.contracts.agent import OUR_PYTHON, Agent
+from harness.runs.held_settings import settings_folder
 from harness.sandbox.rungs import TEMPORARY
 from harness.sandbox.wall import Wall
 
@@ -47,6 +48,7 @@ _BESIDE_PROGRAMS = ("lib", "libexec", "share", "versions", "pyvenv.cfg")
 _MOST_HOPS = 10
 _FIRST_LINE_BYTES = 300
 _VARIABLE = re.compile(r"\$(\w+)")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def agent_wall(agent: Agent, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Wall:
@@ -63,7 +65,7 @@ def agent_wall(agent: Agent, argv: Sequence[str], cwd: str, env: Mapping[str, st
     named_files = [env[name] for name in (*_CERTIFICATES, *agent.key_variables) if env.get(name)]
     readable = [
         *(path for name in _ALWAYS_READ if (path := _expanded(name, home, env))),
-        *(path for path in (*argv[1:], *named_files) if os.path.isabs(path)),
+        *(path for path in (*argv[1:], *named_files, *_own_files(env)) if os.path.isabs(path)),
         *_program_roots(argv[0], env, home),
         *(_own_program() if OUR_PYTHON in env else ()),
     ]
@@ -91,7 +93,8 @@ def hiding_wall(
     """
     wall = wall or Wall(confines=False, network="host")
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
-    named_paths = [*(path for path in argv if os.path.isabs(path)), *_program_roots(argv[0], env, home)]
+    named_paths = [path for path in (*argv, *_own_files(env)) if os.path.isabs(path)]
+    named_paths += _program_roots(argv[0], env, home)
     named_paths += [] if home in wall.hidden else [home]
     own = (cwd,) if wall.confines else (cwd, home)
     return replace(
@@ -102,10 +105,23 @@ def hiding_wall(
     )
 
 
+def with_blanks(wall: Wall, before: object) -> Wall:
+    """A wall behind which is not seen, either, what the one before it would hide: settings of the folder, for example."""
+    if not isinstance(before, Wall):
+        return wall
+    names = [os.path.join(place, name) for place in before.workspaces for name in before.protected or ()]
+    return replace(wall, settings=before.settings, blank=(*names, *before.blank))
+
+
+def _own_files(env: Mapping[str, str]) -> list[str]:
+    """Files of ours that the program finds by a variable: settings that it could not see would not hold it."""
+    folders = (_PACKAGE, settings_folder())
+    return [value for value in env.values() if os.path.isabs(value) and _is_below(value, folders)]
+
+
 def _own_program() -> list[str]:
     """What a hook of ours needs that the agent runs."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return [*dict.fromkeys((sys.prefix, sys.base_prefix, package))]
+    return [*dict.fromkeys((sys.prefix, sys.base_prefix, _PACKAGE))]
 
 
 def has_settings(agent: str, cwd: str) -> bool:

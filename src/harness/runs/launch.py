@@ -23,10 +23,12 @@ from harness.process.version_probe import parse_version, probe_version
 from harness.runs.agent_rules import rules_for
 from harness.runs.folder_trust import FolderUse, decide_use
 from harness.runs.gateway_use import through_gateway, with_settings
+from harness.runs.held_settings import variables_of
 from harness.runs.new_sessions import require_no_new_session
 from harness.runs.recorded_stream import with_prompt
 from harness.runs.refusals import refusal_to_ask
 from harness.runs.trusting_settings import require_asking
+from harness.runs.user_grants import without_grants
 from harness.sandbox.wall import Wall
 from harness.version import __version__
 
@@ -221,6 +223,7 @@ def _folder_use(
 ) -> FolderUse:
     """Which settings of the folder count. Raises UsageError where it could not ask, or its session would be lost."""
     use = decide_use(agent, request, request.cwd, environ)
+    use = without_grants(agent, request, environ, use)
     if two_way is not None:
         require_no_new_session(agent, two_way, request, {**environ, **request.env})
     if request.permissions == "ask" and two_way is not None:
@@ -236,7 +239,7 @@ def _environment(
     env = {**environ, "PWD": request.cwd, **command.env, **request.env}
     if use.settings == "none":
         env |= {**command.env, **use.git}  # nothing may lead it back to what is left out
-    return env
+    return env if command.held_by is None else env | variables_of(command.held_by, env)
 
 
 def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple[Request, tuple[Rule, ...]]:
@@ -367,15 +370,11 @@ def _behind_wall(launch: Launch) -> Launch:
     is_sealed = launch.gateway is not None and launch.gateway.seal is not None  # when it starts
     if not launch.sandbox or is_sealed or launch.agent.work is not None:
         return launch
-    from harness.runs.agent_wall import agent_wall, has_settings
+    from harness.runs.agent_wall import agent_wall, has_settings, with_blanks
 
     agent, invocation = launch.agent, launch.invocation
     wall = agent_wall(agent, (*invocation.argv, *launch.request.mcp), invocation.cwd, invocation.env)
-    if isinstance(untrusted := invocation.wall, Wall):  # the settings of the folder are not to be seen
-        blank = (
-            os.path.join(place, name) for place in untrusted.workspaces for name in untrusted.protected or ()
-        )
-        wall = replace(wall, settings="blank", blank=tuple(blank))
+    wall = with_blanks(wall, invocation.wall)
     env = {} if has_settings(agent.name, invocation.cwd) else agent.without_settings
     return replace(launch, invocation=replace(invocation, wall=wall, env={**invocation.env, **env}))
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from harness.contracts.agent import Agent
 from harness.errors import UsageError
 from harness.process.invocation import Invocation
-from harness.runs.agent_wall import agent_wall, hiding_wall
+from harness.runs.agent_wall import agent_wall, hiding_wall, with_blanks
 from harness.sandbox.ladder import best_wall, why_not
 from harness.sandbox.protected_paths import require_apart
 from harness.sandbox.rungs import LANDLOCK, NAMESPACES, Rung
@@ -89,10 +89,7 @@ def seal_around(
     user_home = os.path.realpath(os.path.expanduser("~"))
     if user_home not in wall.hidden and user_home != os.sep and rung.hides:
         wall = hiding_wall((user_home,), invocation.argv, cwd, env, wall)
-    if isinstance(untrusted := invocation.wall, Wall):  # the settings of the folder are not to be seen
-        names = untrusted.protected or ()
-        blank = tuple(os.path.join(place, name) for place in untrusted.workspaces for name in names)
-        wall = replace(wall, settings="blank", blank=blank)
+    wall = with_blanks(wall, invocation.wall)
     wall = replace(wall, writable=(*wall.writable, *_existing(own)))
     if rung is NAMESPACES:
         wall = replace(wall, network="none", listener=(listener_path, port))

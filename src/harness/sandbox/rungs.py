@@ -141,7 +141,7 @@ def _bubblewrap_guard(guard: PathGuard, state: str, temporary: str) -> tuple[str
 
 
 def _with_landlock(invocation: Invocation, wall: Wall, surveyed: Survey, temporary: str) -> Invocation:
-    if wall.settings == "blank":
+    if wall.settings == "blank" or wall.blank:
         raise UsageError(
             "Landlock, the only sandbox that works here, cannot hide the settings of a folder",
             hint="install bubblewrap (the program bwrap), or allow user namespaces",

@@ -44,7 +44,9 @@ def wall_around(invocation: Invocation, wall: Wall) -> tuple[Invocation, BuiltWa
     """For `Child`: what to start instead, and the wall itself. Raises UsageError where none can be built."""
     from harness.sandbox.ladder import find_sandbox
 
-    built = BuiltWall(find_sandbox(hides=wall.settings == "blank" or not wall.confines), wall)
+    built = BuiltWall(
+        find_sandbox(hides=wall.settings == "blank" or bool(wall.blank) or not wall.confines), wall
+    )
     try:
         return built.around(invocation), built
     except BaseException:

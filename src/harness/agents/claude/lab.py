@@ -102,6 +102,7 @@ FIXTURE = AgentFixture(
             tool="Bash",
             input={"command": "touch P", "description": "Run a command", "dangerouslyDisableSandbox": True},
         ),
+        "pattern elsewhere": ScriptToolCall(tool="Glob", input={"pattern": "../*"}),
     },
     skills_folder=".claude/skills",
 )

@@ -30,7 +30,7 @@ from harness.agents.codex.limits import LIMITS, limit_code, stated_limits
 from harness.agents.codex.threads import CodexThreadTranslator
 from harness.agents.codex.tools import CODEX
 from harness.config.settings import to_toml
-from harness.contracts.agent import Agent, CommandFiles, CommandLine, TwoWay, Version
+from harness.contracts.agent import Agent, CommandFiles, CommandLine, TwoWay, UserGrants, Version
 from harness.contracts.command_line import argument_of, has, numbers_of
 from harness.contracts.request import Request
 from harness.contracts.translator import Ending, Record, own_share
@@ -445,6 +445,15 @@ AGENT = Agent(
     aliases=("openai-codex",),
     binaries=("codex",),
     leaves_settings=True,
+    grants=UserGrants(
+        files=tuple(
+            f"{folder}/{name}"
+            for folder in ("$CODEX_HOME", "~/.codex", "/etc/codex", ".codex")
+            for name in ("rules/*.rules", "policy/*.codexpolicy", "policy/*.execpolicy")
+        ),
+        rule=r"\b\w*rule\s*\(",
+        harmless=r"decision\s*=\s*[\"'](?:prompt|forbidden)[\"']",
+    ),
     homes=("~/.codex/", "$CODEX_HOME/"),
     command=command,
     translator=CodexTranslator,

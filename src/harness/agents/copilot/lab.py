@@ -60,5 +60,6 @@ FIXTURE = AgentFixture(
         "ask": "it asks nothing over its protocol",
         "plan": "it has no plan that is to be approved",
     },
+    own_calls={"pattern elsewhere": ScriptToolCall(tool="glob", input={"pattern": "../*"})},
     skills_folder=".github/skills",
 )

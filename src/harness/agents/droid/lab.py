@@ -57,7 +57,8 @@ FIXTURE = AgentFixture(
         "fetch": "its tool for web pages uses a server of the vendor",
     },
     own_calls={
-        "claim": ScriptToolCall(tool="Execute", input={"command": "touch P", **_RISK, "riskLevel": "low"})
+        "claim": ScriptToolCall(tool="Execute", input={"command": "touch P", **_RISK, "riskLevel": "low"}),
+        "pattern elsewhere": ScriptToolCall(tool="Glob", input={"patterns": ["../*"]}),
     },
     skills_folder=".factory/skills",
 )

@@ -6,6 +6,7 @@ A sub-agent must end with a call of `complete_task`. Thoughts are not in its str
 from __future__ import annotations
 
 from harness.contracts.fixture import KEY, AgentFixture, ForEach, ToolTemplate
+from harness.contracts.script import ScriptToolCall
 
 FIXTURE = AgentFixture(
     wire="gemini",
@@ -58,5 +59,6 @@ FIXTURE = AgentFixture(
         "plan": "its plans are not asked about over its protocol",
     },
     agent_end=ToolTemplate("complete_task", {"result": {"response": "{text}"}}),
+    own_calls={"pattern elsewhere": ScriptToolCall(tool="glob", input={"pattern": "../*"})},
     skills_folder=".gemini/skills",
 )

@@ -7,6 +7,7 @@ wants a program that may be missing: its models use a shell.
 from __future__ import annotations
 
 from harness.contracts.fixture import KEY, AgentFixture, ForEach, ToolTemplate
+from harness.contracts.script import ScriptToolCall
 
 _FOLDER = ".pi/agent"
 _BASH = ToolTemplate("bash", {"command": "{command}"})
@@ -46,8 +47,9 @@ FIXTURE = AgentFixture(
             ToolTemplate("edit", {"path": "{path}", **_CHANGE}),
         ),
         "run": _BASH,
-        "search": _BASH,
-        "list": _BASH,
+        # Where only reading is allowed it has these instead of a shell.
+        "search": (ToolTemplate("grep", {"pattern": "{query}", "path": "{path}"}), _BASH),
+        "list": (ToolTemplate("ls", {"path": "{path}"}), _BASH),
         "skill": ToolTemplate("read", {"path": ".pi/skills/{name}/SKILL.md"}),
         "mcp": ToolTemplate("mcp__{server}__{tool}", "{input}"),
         # A tool of the extension that Harness gives it.
@@ -61,5 +63,6 @@ FIXTURE = AgentFixture(
         "plan": "it has no plan that is to be approved",
     },
     since={"mcp": (0, 99)},
+    own_calls={"pattern elsewhere": ScriptToolCall(tool="find", input={"pattern": "*", "path": ".."})},
     skills_folder=".pi/skills",
 )

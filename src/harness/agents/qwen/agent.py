@@ -9,13 +9,14 @@ A run that reaches a limit ends without a result: stderr says why.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
 from harness.agents.qwen.tools import QWEN, QWEN_BEFORE_0_21
-from harness.contracts.agent import Agent, CommandFiles, CommandLine, Version
+from harness.contracts.agent import Agent, CommandFiles, CommandLine, HeldSettings, Version
 from harness.contracts.command_line import flags_of, has, numbers_of
 from harness.contracts.request import Request
 from harness.contracts.toolset import PendingCall, Toolset, tasks_of
@@ -122,19 +123,32 @@ def _safe_mode(request: Request) -> list[str]:
 _FOLDER = __file__.removesuffix("agent.py")
 # Both leave out its agent for memories: that runs what Qwen takes for a reading command, and asks nobody. `cat <<E > a` is one.
 _ASK = f"{_FOLDER}ask.json"
-"""Settings below those of the user, by which it asks also about commands that it takes for reading."""
+"""By which it asks also about commands that it takes for reading."""
 _READ = f"{_FOLDER}read.json"
-"""Settings below those of the user for a run that only reads."""
-_DEFAULTS = "QWEN_CODE_SYSTEM_DEFAULTS_PATH"
+"""For a run that only reads."""
+_PLACES = {
+    "darwin": "/Library/Application Support/QwenCode/settings.json",
+    "win32": "C:\\ProgramData\\qwen-code\\settings.json",
+}
+
+
+def _held_by(file: str) -> HeldSettings:
+    """Settings of the system: those of the user, who may have turned on that agent, count less."""
+    return HeldSettings(
+        variable="QWEN_CODE_SYSTEM_SETTINGS_PATH",
+        place=_PLACES.get(sys.platform, "/etc/qwen-code/settings.json"),
+        file=file,
+        beside={"QWEN_CODE_SYSTEM_DEFAULTS_PATH": "system-defaults.json"},
+    )
 
 
 def command(request: Request, version: Version) -> CommandLine:
     """The prompt goes through stdin."""
     del version
-    env = {_DEFAULTS: _READ} if request.permissions == "read-only" else {}
+    held_by = _held_by(_READ) if request.permissions == "read-only" else None
     args = ["--output-format", "stream-json", "--include-partial-messages", *_safe_mode(request)]
     args += [*_PERMISSIONS[request.permissions], *flags_of(request, _FLAGS)]
-    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes, env=env)
+    return CommandLine(args=(*args, *request.extra_args), stdin=request.prompt_bytes, held_by=held_by)
 
 
 _API_ERROR = "[API Error: "
@@ -441,11 +455,11 @@ PROGRAM = AcpProgram(
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
     mode = PROGRAM.modes.get(request.permissions)
-    env = {_DEFAULTS: _ASK} if request.permissions in ("ask", "read-only") else {}
+    held_by = _held_by(_ASK) if request.permissions in ("ask", "read-only") else None
     # In safe mode it would not obey the settings by which it asks: a wall hides what the folder brings.
-    args = ["--acp", *(() if env else _safe_mode(request)), *(("--approval-mode", mode) if mode else ())]
+    args = ["--acp", *(() if held_by else _safe_mode(request)), *(("--approval-mode", mode) if mode else ())]
     args += flags_of(request, {"model": "--model"})
-    return CommandLine(args=(*args, *request.extra_args), env=env)
+    return CommandLine(args=(*args, *request.extra_args), held_by=held_by)
 
 
 TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 24))

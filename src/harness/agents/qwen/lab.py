@@ -7,6 +7,7 @@ are counted from 0. A sub-agent runs in the background unless a call says otherw
 from __future__ import annotations
 
 from harness.contracts.fixture import KEY, AgentFixture, ForEach, ToolTemplate, question_input
+from harness.contracts.script import ScriptToolCall
 
 _MODEL = "qwen3-coder-plus"
 
@@ -64,6 +65,7 @@ FIXTURE = AgentFixture(
     lacks={
         "patch": "it edits one file at a time",
     },
+    own_calls={"pattern elsewhere": ScriptToolCall(tool="glob", input={"pattern": "../*"})},
     skills_folder=".qwen/skills",
     side_markers=("Managed memory has TWO directories",),
 )

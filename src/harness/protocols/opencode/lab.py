@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.contracts.fixture import KEY, AgentFixture, ForEach, ToolTemplate, question_input
+from harness.contracts.script import ScriptToolCall
 
 _SWITCHES = ("MODELS_FETCH", "AUTOUPDATE", "SHARE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "CLAUDE_CODE")
 _SETTINGS = {
@@ -70,5 +71,6 @@ def opencode_fixture(name: str, env: Mapping[str, str] | None = None) -> AgentFi
             "patch": "only models whose name begins with gpt- are offered it",
             "plan": "it has no plan that is to be approved",
         },
+        own_calls={"pattern elsewhere": ScriptToolCall(tool="glob", input={"pattern": "../*"})},
         skills_folder=f".{name}/skills",
     )

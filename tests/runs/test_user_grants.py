@@ -1,0 +1,99 @@
+"""Commands that a user has once allowed a program in its own settings are no answer to what is asked here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.lacking import lacking
+
+from harness.contracts.request import Permissions, Request
+from harness.errors import UsageError
+from harness.runs.launch import Launch, prepare
+from harness.sandbox import ladder
+from harness.sandbox.ladder import best_wall
+from harness.sandbox.wall import Wall
+
+ALLOWS = 'prefix_rule(pattern=["touch"], decision="allow")\n'
+FORBIDS = "# never\nprefix_rule(\n  pattern = ['git', 'push'],\n  decision = 'forbidden',\n)\n"
+
+
+@pytest.fixture
+def hiding() -> None:
+    if (rung := best_wall()) is None or not rung.hides:
+        pytest.skip(lacking("wall of mounts"))
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    folder = tmp_path / "home" / ".codex" / "rules"
+    folder.mkdir(parents=True)
+    return folder / "default.rules"
+
+
+def launch(tmp_path: Path, permissions: Permissions) -> Launch:
+    project = tmp_path / "project" / "sub"
+    project.mkdir(parents=True, exist_ok=True)
+    program = tmp_path / "codex"
+    program.write_text("#!/bin/sh\necho codex-cli 0.166.0\n")
+    program.chmod(0o755)
+    environ = {**os.environ, "HOME": str(tmp_path / "home")}
+    environ.pop("CODEX_HOME", None)
+    request = Request(
+        agent="codex", prompt="x", binary=str(program), cwd=str(project), permissions=permissions
+    )
+    return prepare(request, environ)
+
+
+def blank(launched: Launch) -> tuple[str, ...]:
+    wall = launched.invocation.wall
+    return wall.blank if isinstance(wall, Wall) else ()
+
+
+@pytest.mark.usefixtures("hiding")
+@pytest.mark.parametrize("permissions", ["ask", "accept-edits", "read-only", "plan"])
+@pytest.mark.parametrize("text", [ALLOWS, 'prefix_rule(pattern=["touch"])', ALLOWS + FORBIDS])
+def test_they_are_hidden_where_it_is_asked_about_or_nothing_may_run(
+    tmp_path: Path, rules: Path, permissions: Permissions, text: str
+) -> None:
+    rules.write_text(text)
+    launched = launch(tmp_path, permissions)
+    assert blank(launched) == (str(rules),)
+    assert any(str(rules) in warning and "without asking" in warning for warning in launched.warnings)
+
+
+@pytest.mark.usefixtures("hiding")
+def test_those_of_a_folder_above_are_hidden_too_and_so_is_what_a_link_leads_to(
+    tmp_path: Path, rules: Path
+) -> None:
+    real = tmp_path / "dotfiles.rules"
+    real.write_text(ALLOWS)
+    rules.symlink_to(real)
+    project = tmp_path / "project" / ".codex" / "rules"
+    project.mkdir(parents=True)
+    (project / "b.rules").write_text(ALLOWS)
+    assert set(blank(launch(tmp_path, "ask"))) == {str(real), str(project / "b.rules")}
+
+
+@pytest.mark.parametrize("permissions", ["full-access", "agent-default"])
+def test_they_hold_where_its_own_settings_do(tmp_path: Path, rules: Path, permissions: Permissions) -> None:
+    rules.write_text(ALLOWS)
+    assert blank(launch(tmp_path, permissions)) == ()
+
+
+def test_what_only_forbids_stays(tmp_path: Path, rules: Path) -> None:
+    rules.write_text(FORBIDS)
+    assert blank(launch(tmp_path, "ask")) == ()
+
+
+def test_where_nothing_can_hide_them_the_run_is_refused(
+    tmp_path: Path, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object, **__: object) -> None:
+        raise UsageError("no sandbox works here")
+
+    monkeypatch.setattr(ladder, "find_sandbox", nothing)
+    rules.write_text(ALLOWS)
+    with pytest.raises(UsageError, match=rf"runs what {rules} allows without asking"):
+        launch(tmp_path, "ask")
