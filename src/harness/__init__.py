@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.events import AnyEvent, Event
     from harness.folds.session.events import (
         Question,
+        QuestionOption,
         SessionEvent,
         TextPart,
         ToolApprovalRequiredEvent,
@@ -90,6 +91,7 @@ __all__ = [
     "Model",
     "Output",
     "Question",
+    "QuestionOption",
     "Replace",
     "Request",
     "RequestContext",
@@ -154,6 +156,7 @@ _HOMES = {
     "Model": "harness.contracts.model",
     "Output": "harness.session.outputs",
     "Question": "harness.folds.session.events",
+    "QuestionOption": "harness.folds.session.events",
     "Replace": "harness.session.guards",
     "Request": "harness.contracts.request",
     "RequestContext": "harness.session.config",

@@ -313,10 +313,10 @@ async def test_a_queued_message_is_withdrawn_by_its_id() -> None:
         queue = harness.session.follow_ups
         queue.enqueue(content="a")
         queue.enqueue(content="b")
-        first = harness.session.bus.fold.facts.follow_ups[0]
+        first = harness.session.internals.bus.fold.facts.follow_ups[0]
         assert queue.withdraw(id=first["id"])
         assert not queue.withdraw(id=first["id"])
-        assert [entry["text"] for entry in harness.session.bus.fold.facts.follow_ups] == ["b"]
+        assert [entry["text"] for entry in harness.session.internals.bus.fold.facts.follow_ups] == ["b"]
 
 
 @in_loop

@@ -34,9 +34,7 @@ SHARED = {
 OF_A_SESSION = {
     "add_usage",
     "agent",
-    "append",
     "approval",
-    "bus",
     "capabilities",
     "cwd",
     "destroy",
@@ -49,7 +47,6 @@ OF_A_SESSION = {
     "mode",
     "model",
     "om",
-    "relays",
     "reset_token_usage",
     "run",
     "set_token_usage",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import child_process
-from harness import Question, SessionEvent, ToolApprovalRequiredEvent, ToolSuspendedEvent
+from harness import Question, QuestionOption, SessionEvent, ToolApprovalRequiredEvent, ToolSuspendedEvent
 from harness.errors import UsageError
 from harness.folds.session.events import from_wire, to_wire
 from harness.log.stores.files import FileStore
@@ -132,6 +133,32 @@ def test_a_question_from_the_wire_says_where_it_is_answered() -> None:
     assert read == asked
     with pytest.raises(UsageError, match="session of this process"):
         read.approve()
+
+
+def test_the_options_of_a_question_have_types_and_are_plain_data() -> None:
+    async def main() -> None:
+        asked: list[ToolApprovalRequiredEvent] = []
+
+        def note(event: SessionEvent) -> None:
+            if event.type == "tool_approval_required":
+                asked.append(event)
+                event.decline()
+
+        async with opened(Model(call("deploy", place="here"), "Done."), tools=[deploy]) as (harness, _):
+            harness.subscribe(note)
+            await harness.send_message(content="go")
+        [question] = asked
+        options: list[QuestionOption] = question.options or []
+        labels: dict[str, str] = {option["kind"]: option["label"] for option in options}
+        assert set(labels) == {"allow-once", "allow-always", "reject-once"}
+        assert json.loads(json.dumps(options)) == options  # a page is sent them as they are
+        assert from_wire(to_wire(question)) == question
+        bare = {**to_wire(question), "options": [{"id": "once", "kind": "allow-once", "label": "Allow once"}]}
+        old = from_wire(bare)  # as one without grants would say it
+        assert isinstance(old, ToolApprovalRequiredEvent)
+        assert [option["label"] for option in old.options or ()] == ["Allow once"]
+
+    run(main)
 
 
 def test_the_question_of_a_program_that_died_is_said_to_be_lost(tmp_path: Path) -> None:

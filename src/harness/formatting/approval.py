@@ -42,6 +42,7 @@ from harness.formatting.amounts import tokens
 from harness.formatting.calls import gist
 from harness.formatting.escapes import revealed
 from harness.formatting.json_text import compact
+from harness.formatting.question_data import QuestionedCall, QuestionOption
 
 _LONGEST_LINE = 400
 _LONGEST_TITLE = 200
@@ -166,22 +167,22 @@ def _further_call(relay: Relay, call: RelayCall) -> Relay:
     )
 
 
-def calls_data(relay: Relay) -> list[dict[str, Any]]:
+def calls_data(relay: Relay) -> list[QuestionedCall]:
     """The calls that a question stands for besides the first."""
     return [_call_data(call) for call in calls_of(relay)[1:]]
 
 
-def every_call(relay: Relay) -> list[dict[str, Any]] | None:
+def every_call(relay: Relay) -> list[QuestionedCall] | None:
     """All calls that one answer is for; None where it is for the one call that a question states in any case."""
     calls = calls_of(relay)
     return [_call_data(one) for one in calls] if len(calls) > 1 else None
 
 
-def _call_data(call: Relay) -> dict[str, Any]:
+def _call_data(call: Relay) -> QuestionedCall:
     return {"toolName": call.tool_name, "input": call.input, "category": call.category, "why": call.why}
 
 
-def choices_data(relay: Relay) -> list[dict[str, Any]] | None:
+def choices_data(relay: Relay) -> list[QuestionOption] | None:
     """None if the approval has no choices."""
     if relay.choices is None:
         return None

@@ -24,6 +24,33 @@ from harness.session.state import State
 from harness.session.threads import Threads
 
 
+@public()
+class SessionLog:
+    """`session.log`: the log of the open thread, for programs that show it to others: `harness serve` is built on it."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+
+    @property
+    def hub(self) -> Hub:
+        """The log itself; without a thread, one that is not stored."""
+        return self._core.hub
+
+    @property
+    def bus(self) -> Bus:
+        """Its one reader, with what it has read (`bus.fold`). Others may read along (`bus.join`)."""
+        return self._core.bus
+
+    def append(self, event: Event) -> Event:
+        """Append an event, and notify listeners at once. Returns it as logged."""
+        return self._core.append(event)
+
+    def relays(self) -> list[Relay]:
+        """What waits for an answer, as it is in the log; `session.questions` has the same as objects that are answered."""
+        self._core.bus.deliver()
+        return self._core.runs.relays
+
+
 @public("internals")
 class Session(SessionMethods[State]):
     """A conversation of one user, made by `Harness.create_session`; the harness's own is `harness.session`.
@@ -39,6 +66,7 @@ class Session(SessionMethods[State]):
         suspensions: Tools that wait for data: questions, plans.
         follow_ups: Messages that wait for the end of the run.
         run: The current run: its id, whether it is stopping, its abort signal.
+        log: The log of the open thread, for programs that show it to others.
         stream: Whether the agent is speaking, and for which agent, resource and thread.
         cwd: Where programs are started without a workspace.
         internals: The parts of the session, for the interfaces of this package. They change without notice.
@@ -60,6 +88,7 @@ class Session(SessionMethods[State]):
         self.follow_ups: FollowUps = core.follow_ups
         self.run: RunState = core.run
         self.stream: StreamState = core.stream
+        self.log: SessionLog = SessionLog(core)
 
     # Which agent works, and where
 
@@ -82,27 +111,6 @@ class Session(SessionMethods[State]):
     def working_directory(self) -> str:
         """That of the workspace, else `cwd`."""
         return self._core.working_directory
-
-    # The log, for programs that show it to others
-
-    @property
-    def log(self) -> Hub:
-        """The log of the open thread; without one, a log that is not stored."""
-        return self._core.hub
-
-    @property
-    def bus(self) -> Bus:
-        """The one reader of that log, with what it has read (`bus.fold`). Others may read along (`bus.join`)."""
-        return self._core.bus
-
-    def append(self, event: Event) -> Event:
-        """Append an event to the log of the thread, and notify listeners at once. Returns it as logged."""
-        return self._core.append(event)
-
-    def relays(self) -> list[Relay]:
-        """What waits for an answer, as it is in the log; `questions` has the same as objects that are answered."""
-        self._core.bus.deliver()
-        return self._core.runs.relays
 
     # Tokens
 

@@ -96,9 +96,9 @@ class HostedConversation:
         await session.thread.create(title=setup.title, id=thread_id)
         self._save_settings()
         for note in self._additions.notes if self._additions is not None else ():
-            session.append(Info(message=note, code="additions"))
+            session.log.append(Info(message=note, code="additions"))
         if given := instructions_of(setup):
-            session.append(Info(message=told_of(given), code="instructions"))
+            session.log.append(Info(message=told_of(given), code="instructions"))
 
     async def open(self, thread_id: str, *, is_new: bool = False) -> None:
         """Open a thread. `is_new`: no session has had it open before. Raises UnknownSession, LogLocked."""
@@ -137,11 +137,11 @@ class HostedConversation:
 
     @property
     def hub(self) -> Hub:
-        return self._session.log
+        return self._session.log.hub
 
     @property
     def bus(self) -> Bus:
-        return self._session.bus
+        return self._session.log.bus
 
     @property
     def is_running(self) -> bool:
@@ -323,7 +323,7 @@ class HostedConversation:
     async def close(self) -> None:
         """An open question can still be answered after the conversation is opened again."""
         if self.is_running:  # so that nobody looks for who stopped it
-            self._session.append(Warning(message=_CLOSED, code=PROGRAM_CLOSED))
+            self._session.log.append(Warning(message=_CLOSED, code=PROGRAM_CLOSED))
         await self._harness.destroy()
         for task in self._tasks:
             task.cancel()
@@ -343,7 +343,7 @@ class HostedConversation:
         opened.save_settings({**settings, **limits, **{name: stored[name] for name in _STORED}})
 
     def _open_relay(self, command: Approve | Deny | AnswerCommand) -> Relay:
-        for relay in self._session.relays():
+        for relay in self._session.log.relays():
             is_meant = relay.id == command.relay_id != ""
             if isinstance(command, Approve | Deny) and not command.relay_id:
                 is_meant = command.tool_call_id == relay.call_id != ""

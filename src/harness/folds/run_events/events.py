@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from harness.events import Message, Relay, ToolEnd
+from harness.formatting.question_data import QuestionedCall, QuestionOption
 
 
 def _tag(name: str) -> str:
@@ -105,10 +106,10 @@ class RelayEvent(WireEvent, frozen=True, kw_only=True):
     tool_call_id: str
     tool: str
     params: Any
-    options: list[dict[str, Any]] | None = None
+    options: list[QuestionOption] | None = None
     """The possible answers to an approval, each with what it grants."""
     preview: list[dict[str, Any]] | None = None
-    calls: list[dict[str, Any]] | None = None
+    calls: list[QuestionedCall] | None = None
     """Where one answer is for several calls: all of them."""
     subagent: str = ""
 

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from harness.folds.session.messages import Growing, HarnessMessage
 from harness.folds.session.usage import NOTHING_USED, TokenUsage
+from harness.formatting.question_data import PreviewedFile, QuestionedCall, QuestionOption
 
 Buffering: TypeAlias = Literal["idle", "running", "complete"]
 
@@ -58,10 +59,10 @@ class PendingApproval(_Entry, kw_only=True):
     tool_call_id: str
     tool_name: str
     args: Any
-    options: Any = UNSET
+    options: list[QuestionOption] | UnsetType = UNSET
     category: str | UnsetType = UNSET
-    preview: Any = UNSET
-    calls: Any = UNSET
+    preview: list[PreviewedFile] | UnsetType = UNSET
+    calls: list[QuestionedCall] | UnsetType = UNSET
     agent_type: str | UnsetType = UNSET
     parent_tool_call_id: str | UnsetType = UNSET
 

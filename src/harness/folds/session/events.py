@@ -48,6 +48,7 @@ from harness.folds.session.parts import (
 )
 from harness.folds.session.question_events import Question, ToolApprovalRequiredEvent, ToolSuspendedEvent
 from harness.folds.session.usage import TokenUsage
+from harness.formatting.question_data import GrantData, PreviewedFile, QuestionedCall, QuestionOption
 
 # Tool calls and sub-agents.
 
@@ -489,6 +490,7 @@ __all__ = [
     "FilePart",
     "FollowUpQueuedEvent",
     "GoalEvaluationEvent",
+    "GrantData",
     "HarnessEvent",
     "HarnessMessage",
     "HarnessThread",
@@ -515,8 +517,11 @@ __all__ = [
     "OmReflectionStartEvent",
     "OmStatusEvent",
     "OmThreadTitleUpdatedEvent",
+    "PreviewedFile",
     "Problem",
     "Question",
+    "QuestionOption",
+    "QuestionedCall",
     "ReactiveSignalPart",
     "SessionEvent",
     "ShellOutputEvent",

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -39,6 +39,7 @@ from harness.folds.session.events import HarnessEvent
 from harness.folds.session.runs import ChildRun, OpenCall, TopRun
 from harness.folds.session.usage import NOTHING_USED, TokenUsage
 from harness.formatting.approval import choices_data, every_call, preview_data
+from harness.formatting.question_data import PreviewedFile
 from harness.log.run_tree import REPL_TOOL, RunNode, RunTree
 
 # Child runs and forks, shown as the sub-agents of the calls that started them.
@@ -300,7 +301,7 @@ def approval_required(relay: Relay) -> wire.ToolApprovalRequiredEvent:
         args=relay.input,
         options=choices_data(relay),
         category=relay.category or None,
-        preview=preview_data(relay),
+        preview=cast("list[PreviewedFile] | None", preview_data(relay)),  # as it is in the log
         calls=every_call(relay),
         **_asker(relay),
     )

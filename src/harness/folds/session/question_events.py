@@ -20,6 +20,7 @@ from msgspec.structs import force_setattr, replace
 
 from harness.errors import UsageError
 from harness.folds.session.event import HarnessEvent
+from harness.formatting.question_data import PreviewedFile, QuestionedCall, QuestionOption
 
 
 class QuestionAnswers(Protocol):
@@ -56,12 +57,12 @@ class ToolApprovalRequiredEvent(_Question, frozen=True, kw_only=True):
     """A tool call waits for permission: `approve()` or `decline(…)` it."""
 
     type: ClassVar[Literal["tool_approval_required"]] = "tool_approval_required"
-    options: list[dict[str, Any]] | None = None
+    options: list[QuestionOption] | None = None
     """The possible answers, each `{id, kind, label, grants}`. Only what a label says is ever granted."""
     category: str | None = None
-    preview: list[dict[str, Any]] | None = None
+    preview: list[PreviewedFile] | None = None
     """The changes to files, each `{path, change, added, removed, diff, hiddenLines}`."""
-    calls: list[dict[str, Any]] | None = None
+    calls: list[QuestionedCall] | None = None
     """Where one answer is for several calls: all of them, each `{toolName, input, category, why}`."""
     agent_type: str | None = None
     """The sub-agent that asks."""
