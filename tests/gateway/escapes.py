@@ -382,4 +382,5 @@ def main() -> None:
     print("ESCAPED " + json.dumps({"tried": len(TRIED), "escaped": escaped}))
 
 
-main()
+if __name__ == "__main__":
+    main()

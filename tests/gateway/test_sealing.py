@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shlex
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -33,7 +35,7 @@ from harness.sandbox.rungs import LANDLOCK, NAMESPACES, Rung
 from harness.system.contract import system
 from python_programs import SYSTEM_PYTHON, python_program
 
-ESCAPES = Path(__file__).with_name("escapes.py")
+ESCAPES = tuple(Path(__file__).with_name(name) for name in ("escapes.py", "more_escapes.py"))
 SERVED_AGENT = Path(__file__).parents[1] / "runs/served_agent.py"
 ALLOWED_BY_LANDLOCK = {"mode outside", "times outside", "attributes outside"}
 """It knows nothing of them: they are said in the documents."""
@@ -57,6 +59,33 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "there").write_text("as it was")
     (folder / ".git/hooks").mkdir(parents=True)
     return folder
+
+
+@pytest.fixture
+def shared() -> Iterator[dict[str, Any]]:
+    """What processes of one user share beside all paths and sockets, and a way to be signalled."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    signals: list[int] = []
+    before = signal.signal(signal.SIGURG, lambda number, _: signals.append(number))
+    segment, queue = libc.shmget(0, 4096, 0o1600), libc.msgget(0, 0o1600)
+    name = f"/harness-test-{os.getpid()}"
+    named_queue = libc.mq_open(name.encode(), os.O_CREAT | os.O_RDWR, 0o600, None)
+    main, side = os.openpty()
+    yield {
+        "signals": signals,
+        "segment": segment,
+        "queue": queue,
+        "named_queue": name,
+        "terminal": os.ttyname(side),
+    }
+    for descriptor in (main, side):
+        os.close(descriptor)
+    if named_queue >= 0:
+        os.close(named_queue)
+        libc.mq_unlink(name.encode())
+    libc.shmctl(segment, 0, None)
+    libc.msgctl(queue, 0, None)
+    signal.signal(signal.SIGURG, before)
 
 
 @pytest.fixture
@@ -99,18 +128,24 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
 @pytest.mark.needs_linux_calls("namespaces, Landlock and seccomp")
 @pytest.mark.parametrize("rung", [NAMESPACES, LANDLOCK], ids=lambda rung: rung.name)
 def test_nothing_gets_out_of_a_sealed_run(
-    place: dict[str, Any], outside: Path, monkeypatch: pytest.MonkeyPatch, rung: Rung
+    place: dict[str, Any],
+    shared: dict[str, Any],
+    outside: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rung: Rung,
 ) -> None:
     _require(rung)
     monkeypatch.setattr(sealing, "best_wall", lambda: rung)
     lab: LabServer = place.pop("lab")
     work = place["work"]
-    shutil.copy(ESCAPES, f"{work}/escapes.py")
-    about = {**place, "outside": str(outside), "is_landlock": rung is LANDLOCK, "gateway": 0}
+    for program in ESCAPES:
+        shutil.copy(program, work)
+    signals: list[int] = shared.pop("signals")
+    about = {**place, **shared, "outside": str(outside), "is_landlock": rung is LANDLOCK, "gateway": 0}
     command = (
         'python3 -c \'import json,os,sys; about = json.load(open("about.json")); '
         'about["gateway"] = int(os.environ["ANTHROPIC_BASE_URL"].rpartition(":")[2]); '
-        'os.execv(sys.executable, [sys.executable, "-I", "escapes.py", json.dumps(about)])\''
+        'os.execv(sys.executable, [sys.executable, "-Es", "more_escapes.py", json.dumps(about)])\''
     ).replace("python3", shlex.quote(SYSTEM_PYTHON))
     Path(work, "about.json").write_text(json.dumps(about))
     context = LabContext(url=lab.url, home=place["home"], cwd=work)
@@ -126,12 +161,16 @@ def test_nothing_gets_out_of_a_sealed_run(
     found = next((line for line in str(outputs[0]).split("\n") if line.startswith("ESCAPED ")), "")
     assert found, outputs
     said = json.loads(found.removeprefix("ESCAPED "))
-    assert said["tried"] >= 78
+    assert said["tried"] >= 100
     allowed = ALLOWED_BY_LANDLOCK if rung is LANDLOCK else set()
     assert set(said["escaped"]) <= allowed, said
     assert Path(outside, "there").read_text() == "as it was"
     assert Path(place["home"], ".bashrc").read_text() == "# mine\n"
     assert sorted(os.listdir(outside)) == [".git", "there"]
+    assert not signals, "a signal came out of the seal"
+    assert {entry.outcome for entry in lab.requests} <= {"answered", "side"}, (
+        "only what asks the model is passed on"
+    )
 
 
 @pytest.mark.needs_linux_calls("namespaces, Landlock and seccomp")

@@ -54,7 +54,7 @@ _MACHINES = {
 _IO_URING_SETUP = 425
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _HAS_ANY, _AND = 0x45, 0x54
-_NETLINK, _STREAM, _TCP, _CLONE3 = 16, 1, 6, 435
+_NETLINK, _ROUTE, _STREAM, _TCP, _CLONE3 = 16, 0, 1, 6, 435
 _FAST_OPEN, _NEW_NAMESPACES = 0x20000000, 0x7E020000
 """TCP Fast Open connects without `connect`, and so past Landlock's rule."""
 _WITH_FLAGS = {
@@ -64,6 +64,10 @@ _WITH_FLAGS = {
     "clone": (0, _NEW_NAMESPACES),
 }
 """Calls that are refused with some flags only: which argument, and which flags."""
+_OF_ITSELF_ALONE = {True: 302, False: 261}
+"""Whether it is an x86 → `prlimit64`: a limit of another process, such as the gateway's, could keep it from writing its
+record. Who means itself says 0.
+"""
 _NEWEST = {
     "io_uring_setup": 425,
     "io_uring_enter": 426,
@@ -106,16 +110,21 @@ _OLDER = [
     "sendmsg",
     "sendmmsg",
     "clone",
+    # What processes of one user share beside all paths and sockets.
+    *("shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop"),
+    *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
 ]
 _OF_X86 = [
     *(101, 310, 311, 321, 298, 165, 166, 155, 161, 272, 308, 248),
     *(249, 250, 323, 246, 312, 175, 313, 176, 167, 168, 169),
     *(320, 179, 44, 46, 307, 56),
+    *(29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241),
 ]
 _OF_OTHERS = [
     *(117, 270, 271, 280, 241, 40, 39, 41, 51, 97, 268, 217),
     *(218, 219, 282, 104, 272, 105, 273, 106, 224, 225, 142),
     *(294, 60, 206, 211, 269, 220),
+    *(194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
 ]
 _CALLS = {
     True: _NEWEST | dict(zip(_OLDER, _OF_X86, strict=True)),
@@ -301,11 +310,20 @@ def seal() -> None:
             Instruction(_RETURN, 0, 0, _ALLOW),
         ]
     code += [
+        Instruction(_EQUAL, 0, 4, _OF_ITSELF_ALONE[machine == "x86_64"]),
+        Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
+        Instruction(_EQUAL, 1, 0, 0),
+        Instruction(_RETURN, 0, 0, _REFUSE | errno.EPERM),
+        Instruction(_RETURN, 0, 0, _ALLOW),
         Instruction(_EQUAL, 1, 0, socket),
         Instruction(_RETURN, 0, 0, _ALLOW),
         Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
-        Instruction(_EQUAL, 0, 1, _NETLINK),
+        # Of netlink what asks for the addresses of this machine; by others, processes talk to each other.
+        Instruction(_EQUAL, 0, 4, _NETLINK),
+        Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT + 16),
+        Instruction(_EQUAL, 0, 1, _ROUTE),
         Instruction(_RETURN, 0, 0, _ALLOW),
+        Instruction(_RETURN, 0, 0, _REFUSE | errno.EACCES),
         Instruction(_LOAD, 0, 0, _FIRST_ARGUMENT_AT + 8),
         Instruction(_AND, 0, 0, 0xF),
         Instruction(_EQUAL, 1, 0, _STREAM),
