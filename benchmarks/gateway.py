@@ -26,12 +26,14 @@ from harness.log.raw import RawCall, RawRequest, RawResponse
 PIECES = size(20_000, 50)
 CALLS = size(200, 3)
 ROUNDS = size(5, 1)
+ANSWER_S = size(25, 1) / 100
+"""How long a provider takes for an answer: a quick one."""
 PIECE = (
     b'data: {"choices":[{"index":0,"delta":{"content":"some words of an answer"},"finish_reason":null}]}\n\n'
 )
 _PROVIDER = """
-import socket, sys, threading
-pieces, piece = int(sys.argv[1]), sys.argv[2].encode().decode("unicode_escape").encode()
+import socket, sys, threading, time
+pause_s, pieces, piece = float(sys.argv[3]), int(sys.argv[1]), sys.argv[2].encode().decode("unicode_escape").encode()
 listening = socket.create_server(("127.0.0.1", 0))
 print(listening.getsockname()[1], flush=True)
 chunk = b"%x\\r\\n%b\\r\\n" % (len(piece), piece)
@@ -52,6 +54,7 @@ def converse(connection):
             if len(buffer) < at + length:
                 break
             buffer = buffer[at + length:]
+            time.sleep(pause_s)
             connection.sendall(head)
             for _ in range(pieces):
                 connection.sendall(chunk)
@@ -65,8 +68,9 @@ while True:
 class Provider:
     """A process that answers every request with as many pieces as it is told."""
 
-    def __init__(self, pieces: int) -> None:
-        command = [sys.executable, "-I", "-c", _PROVIDER, str(pieces), PIECE.decode().replace("\n", "\\n")]
+    def __init__(self, pieces: int, pause_s: float = 0.0) -> None:
+        piece = PIECE.decode().replace("\n", "\\n")
+        command = [sys.executable, "-I", "-c", _PROVIDER, str(pieces), piece, str(pause_s)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
@@ -144,32 +148,31 @@ def pieces() -> None:
 
 
 def long_run() -> None:
-    """A conversation that grows with every call, recorded and not."""
-    provider = Provider(size(200, 5))
-    took: dict[str, list[float]] = {"without a record": [], "recorded": []}
+    """A conversation that grows with every call, recorded and not, call by call in turn."""
+    provider = Provider(size(200, 5), ANSWER_S)
     stored: list[RawCall] = []
-    for _ in range(ROUNDS):
-        for name, seconds in took.items():
-            stored.clear()
-            records = CallRecords(stored.extend) if name == "recorded" else None
-            gateway, passed = gateway_before(provider.port, records)
-            asking = Asking(gateway.port)
-            messages = [{"role": "user", "content": "x" * 40_000}]
+    gateways = [gateway_before(provider.port, records) for records in (None, CallRecords(stored.extend))]
+    clients = [Asking(gateway.port) for gateway, _ in gateways]
+    took = [0.0, 0.0]
+    messages = [{"role": "user", "content": "x" * 40_000}]
+    for number in range(CALLS):
+        messages.append({"role": "assistant", "content": f"Answer {number}. " + "words " * 60})
+        messages.append({"role": "user", "content": f"Result {number}. " + "lines " * 200})
+        body = json.dumps({"model": "m", "stream": True, "messages": messages}).encode()
+        for place, client in enumerate(clients):
             start = time.perf_counter()
-            for number in range(CALLS):
-                messages.append({"role": "assistant", "content": f"Answer {number}. " + "words " * 60})
-                messages.append({"role": "user", "content": f"Result {number}. " + "lines " * 200})
-                asking.ask(json.dumps({"model": "m", "stream": True, "messages": messages}).encode(), "token")
-            seconds.append(time.perf_counter() - start)
-            asking.close()
-            gateway.close()
-            passed.close()
+            client.ask(body, "token")
+            took[place] += time.perf_counter() - start
+    for client, (gateway, passed) in zip(clients, gateways, strict=True):
+        client.close()
+        gateway.close()
+        passed.close()
     provider.close()
     wire = sum(entry.body_size for entry in stored if isinstance(entry, RawRequest | RawResponse))
     kept = sum(len(entry.data) for entry in stored if isinstance(entry, RawRequest | RawResponse))
-    each = (min(took["recorded"]) - min(took["without a record"])) / CALLS
     print(
-        f"record, {CALLS} calls: {each * 1e3:.1f} ms a call; {wire / 1e6:.1f} MB sent, {kept / 1e6:.2f} MB stored"
+        f"record, {CALLS} calls: {(took[1] - took[0]) / CALLS * 1e3:.1f} ms a call; {took[1] / took[0]:.3f} × the clock without "
+        f"a record, where an answer takes {ANSWER_S * 1e3:.0f} ms; {wire / 1e6:.1f} MB sent, {kept / 1e6:.2f} MB stored"
     )
 
 

@@ -114,28 +114,24 @@ def _dictionary(base: bytes, prefix: int) -> bytes:
     return base[max(0, prefix - _BEFORE_BYTES) : prefix + _AFTER_BYTES]
 
 
-def common_prefix(one_body: bytes, right: bytes) -> int:
-    low, high = 0, min(len(one_body), len(right))
-    first, second = memoryview(one_body), memoryview(right)
+def common_prefix(left: bytes, right: bytes) -> int:
+    """By slices: bytes are compared by the word, views of them byte by byte, which is slower than the copies are."""
+    low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
-        if first[low:middle] == second[low:middle]:
+        if left[low:middle] == right[low:middle]:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def common_suffix(one_body: bytes, right: bytes, prefix: int) -> int:
+def common_suffix(left: bytes, right: bytes, prefix: int) -> int:
     """Beyond a common prefix of that length."""
-    low, high = 0, min(len(one_body), len(right)) - prefix
-    first, second = memoryview(one_body), memoryview(right)
+    low, high = 0, min(len(left), len(right)) - prefix
     while low < high:
         middle = (low + high + 1) // 2
-        if (
-            first[len(one_body) - middle : len(one_body) - low]
-            == second[len(right) - middle : len(right) - low]
-        ):
+        if left[len(left) - middle : len(left) - low] == right[len(right) - middle : len(right) - low]:
             low = middle
         else:
             high = middle - 1

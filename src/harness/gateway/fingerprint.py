@@ -58,7 +58,7 @@ _VARYING = tuple(
 _DRAWN = re.compile(r"[\s│]*[├└]")
 _BRANCHES = str.maketrans("└│", "├ ")
 """In a drawn tree the last entry has another branch: it may be last only because of what comes after it."""
-_LONGEST_REMEMBERED = 32 * 1024
+_SHORT, _LONGEST_REMEMBERED = 32 * 1024, 1024 * 1024
 _SHOWN_BEFORE, _MOST_BEFORE = 20, 60
 """Characters of a line that are shown before the first that differs."""
 
@@ -297,12 +297,20 @@ def _listed_in_row(stand_ins: Sequence[str]) -> re.Pattern[str] | None:
 
 
 def _mask(text: str) -> str:
-    return _remembered_mask(text) if len(text) <= _LONGEST_REMEMBERED else _masked(text)
+    if len(text) > _LONGEST_REMEMBERED:
+        return _masked(text)
+    return _remembered_mask(text) if len(text) <= _SHORT else _remembered_long_mask(text)
 
 
 @lru_cache(maxsize=2048)
 def _remembered_mask(text: str) -> str:
     """Most of what a request says was said in the one before: of a long run each text would be masked a hundred times."""
+    return _masked(text)
+
+
+@lru_cache(maxsize=16)
+def _remembered_long_mask(text: str) -> str:
+    """The first words of a conversation may be a whole file, and name it in each of its requests."""
     return _masked(text)
 
 
