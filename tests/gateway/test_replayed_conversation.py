@@ -16,7 +16,7 @@ from harness.events import Error, Event, Relay, RelayCall, RelayReply, ToolEnd
 from harness.gateway.recorded import Recording
 from harness.gateway.tape import joined, read_tape, tape_lines
 from harness.log import codec
-from harness.log.raw import RawEvent, read_raw
+from harness.log.raw import RawEvent, RawExit, RawWriter, read_raw
 from harness.log.stores.files import FileStore
 from harness.runs.program_conversation import ProgramConversation
 from harness.runs.recorded_answers import RecordedAnswers
@@ -272,3 +272,25 @@ def test_messages_that_were_not_held_in_one_process_are_said_to_be_left_out(
     monkeypatch.setenv("HARNESS_LOG_DIRECTORY", place.store.directory)
     assert main(["replay", first.id, "-f", "text"]) == 0
     assert "1 message of the session followed" in capfd.readouterr().err
+
+
+def test_what_came_after_the_agent_was_killed_is_not_played(
+    place: Place, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on with words of its own about where it had been, and those a replay would not find."""
+    place.script([*TURNS, *SECOND])
+    log_id = _conversation(place, ["Go.", "Again."])
+    path = recorded_run(place.store, log_id).path
+    entries = [replace(entry, lost=True) if isinstance(entry, RawExit) else entry for entry in read_raw(path)]
+    Path(path).unlink()
+    writer = RawWriter(path)
+    for entry in entries:
+        writer.write(entry)
+    writer.close()
+    recorded = recorded_run(place.store, log_id)
+    assert (recorded.prompts, recorded.unplayed) == (("Go.",), 1)
+    monkeypatch.setenv("HARNESS_LOG_DIRECTORY", place.store.directory)
+    assert main(["replay", log_id, "-f", "text"]) == 0
+    shown = capfd.readouterr().err
+    assert "Played to its end: 3 of 3 calls from the recording." in shown
+    assert "came after the agent was killed" in shown

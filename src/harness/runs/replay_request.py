@@ -18,7 +18,7 @@ from harness.agents.registry import load, load_part
 from harness.contracts.request import GatewayOptions, Limits, OnAsk, Request
 from harness.errors import UsageError
 from harness.gateway.tape import joined, read_tape
-from harness.log.raw import RawEntry, RawRequest, RawResponse, RawStart, read_raw
+from harness.log.raw import RawEntry, RawExit, RawRequest, RawResponse, RawStart, read_raw
 from harness.log.stores.files import FileStore
 from harness.runs.audit import RAW, own_raw_paths
 
@@ -63,7 +63,7 @@ def recorded_run(store: FileStore, log_id: str) -> RecordedRun:
     starts = [next((one for one in record if isinstance(one, RawStart)), None) for record in records]
     while len(starts) > 1 and not _has_calls(starts[0], records[0]):  # a gateway came later
         del starts[0], records[0], paths[0]
-    playable = len(list(takewhile(_is_held_on(starts), starts))) or 1
+    playable = min(len(list(takewhile(_is_held_on(starts), starts))), _until_killed(records)) or 1
     described = _described(list(joined(records[:playable])), paths[0] if paths else "", log_id)
     return replace(described, further=tuple(paths[1:playable]), unplayed=len(paths[playable:]))
 
@@ -79,6 +79,17 @@ def _is_held_on(starts: Sequence[RawStart | None]) -> Callable[[RawStart | None]
     return lambda start: (
         start is not None and start.two_way and start.gateway is not None and start.agent == agent
     )
+
+
+def _until_killed(records: Sequence[Sequence[RawEntry]]) -> int:
+    """So many messages end with the first during which the agent, or Harness, was killed: in what follows, the agent said
+    itself where it had been.
+    """
+    for number, record in enumerate(records, 1):
+        end = next((entry for entry in reversed(record) if isinstance(entry, RawExit)), None)
+        if end is None or end.lost or end.signal is not None:
+            return number
+    return len(records)
 
 
 def recorded_tape(path: str) -> RecordedRun:

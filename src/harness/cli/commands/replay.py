@@ -206,8 +206,8 @@ def _report(runs: Sequence[Run], recording: RecordedRun, console: Console) -> No
     console.say(f"Played {extent}: {len(played)} of {recording.calls} calls from the recording{then}.")
     if recording.unplayed:
         console.warning(
-            f"{_messages(recording.unplayed)} of the session followed, which were not held in the same conversation: they "
-            "were not played"
+            f"{_messages(recording.unplayed)} of the session followed, which were not held in the same conversation, or came "
+            "after the agent was killed: they were not played"
         )
     differences = [(call.step, what) for call in calls for what in call.differs]
     if differences:
