@@ -281,3 +281,12 @@ def test_a_trajectory_has_the_tools_that_the_model_was_offered_and_the_calls(pla
     assert [(call["id"], call["status"]) for call in calls] == [(f"call-{n}", 200) for n in (1, 2, 3)]
     without = b"".join(run_through(open_view("atif", ViewOptions()), read_all(place.store, run.id)))
     assert "tool_definitions" not in json.loads(without)["agent"]
+
+
+def test_before_an_answer_breaks_off_its_program_has_the_time_that_it_had(place: Place) -> None:
+    """Programs drop what they have not read of a connection that is closed: what they show would depend on luck."""
+    place.script([[{"fault": "drop"}, {"text": "A whole answer, of which half is sent."}]])
+    run, events = place.run()
+    _, again = place.replay(run)
+    for found in (events, again):
+        assert calls_of(found)[0].took_ms - calls_of(found)[0].first_ms >= 90

@@ -18,6 +18,7 @@ _NOT_SENT = frozenset(
 )
 _EVENT_END = re.compile(rb"\n\r?\n")
 _LONGEST_PAUSE_S = 5.0
+_LONGEST_BEFORE_CUT_S = 1.0
 
 
 class Played:
@@ -142,6 +143,9 @@ class Played:
                 break
             reply.piece(piece)
         if response.is_cut:
+            # A program that finds a connection closed drops what it has not read yet: it gets the time that it had.
+            lasted_s = (response.took_ms - response.first_ms) / 1000
+            self._closing.wait(min(_LONGEST_BEFORE_CUT_S, max(0.0, lasted_s)))
             reply.cut()
         else:
             reply.end()

@@ -105,18 +105,20 @@ class Reply:
         """An answer that is known from the beginning."""
         self.keep(body)
         self.status = status
+        self.headers = {
+            "content-type": content_type,
+            **{name.lower(): value for name, value in (headers or {}).items()},
+        }
         self.settle()
         self._whole(status, content_type, body, headers, len(body))
 
     def whole_json(self, status: int, value: Any, headers: Mapping[str, str] | None = None) -> None:
         self.whole(status, JSON, encode(value), headers)
 
-    def broken(self, status: int, content_type: str, body: bytes, kept_bytes: int) -> None:
-        """An answer that is known from the beginning, and cut off after so many bytes; 0: not even a head is sent."""
-        if kept_bytes:
-            self.keep(body[:kept_bytes])
-            self._whole(status, content_type, body, None, kept_bytes)
-        self.cut()
+    def begun(self, status: int, content_type: str, body: bytes, kept_bytes: int) -> None:
+        """An answer that is known from the beginning, of which so many bytes are sent: a `cut` follows."""
+        self.keep(body[:kept_bytes])
+        self._whole(status, content_type, body, None, kept_bytes)
 
     def settle(self) -> None:
         """The answer is whole, or cut: put it on record. Only the first time counts."""
