@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from harness.contracts.translator import Record
+from harness.stage import Stage
 
 if TYPE_CHECKING:
     from harness.contracts.reading import Reading
-    from harness.contracts.rewording import Rewording
+    from harness.log.raw import RawEntry
 
 Activity: TypeAlias = Literal["busy", "waiting", "idle", "open"]
 """What an agent does in a session that it has open. `waiting`: for an answer, in its own screen; `open`: it has the
@@ -69,6 +71,21 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
     """The session that has started it, where that is known."""
 
 
+class RecordStage(Stage[StoredRecord, "RawEntry"], Protocol):
+    """From the records of one session to the raw entries of its runs; `rewording.Rewording` is one."""
+
+    cwd: str
+    title: str
+    """What the agent or the user calls the session."""
+    parent_id: str
+    taken: Counter[str]
+    """How many records each rule has taken."""
+
+    def release(self) -> Sequence[RawEntry]:
+        """What waits for more, as it is."""
+        ...
+
+
 class StoredText(NamedTuple):
     at_ms: int
     role: str
@@ -102,7 +119,7 @@ class AgentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """All sessions, in any order, without reading them where that can be avoided."""
     records: Callable[[StoredSession], Iterator[StoredRecord]]
     """The records of a session in their order; half a record at the end of a file is none."""
-    rewording: Callable[[StoredSession], Rewording]
+    rewording: Callable[[StoredSession], RecordStage]
     live: Callable[[Home], dict[str, Activity]] | None = None
     """The sessions that a process has open now, where the agent says so."""
     deleted_after_days: Callable[[Home], int | None] | None = None

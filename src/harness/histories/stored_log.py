@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from harness.agents.registry import load
-from harness.contracts.history import AgentHistory, StoredSession
-from harness.contracts.rewording import Rewording
+from harness.contracts.history import AgentHistory, RecordStage, StoredSession
 from harness.events import Event, Result, SessionStart
 from harness.log.ids import derived_run_id
 from harness.log.raw import RawEntry, RawOutput, RawStart
@@ -50,7 +49,7 @@ class StoredLog:
         self.lost: list[bytes] = []
         """Lines that were neither taken by a rule nor gave an event: always empty, or there is a bug."""
         self._history = history
-        self._rewording: Rewording = history.rewording(session)
+        self._rewording: RecordStage = history.rewording(session)
         self._stamps = _Stamps(session)
         self._redact = redact
         self._on_entry = on_entry

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from harness.events import Event, Relay, RelayReply
-from harness.native.loop.loop_context import LoopContext
+from harness.native.loop.outbox import Outbox
 from harness.questions.budget_gate import ASK_S, ended
+from harness.questions.open_questions import OpenQuestions
 from harness.usage import budget
 from harness.usage.budget import BudgetGuard, BudgetState
+
+
+class Spender(Protocol):
+    """What a gate needs of the conversation whose money it watches."""
+
+    questions: OpenQuestions
+    outbox: Outbox
+    spent_usd: float
+    unpriced: set[str]
+
+    def new_id(self) -> str: ...
 
 
 class LoopGate:
     """Of the loops of one conversation, sub-agents included: in the event loop."""
 
-    def __init__(self, guard: BudgetGuard, context: LoopContext) -> None:
+    def __init__(self, guard: BudgetGuard, context: Spender) -> None:
         self.asks: bool = guard.asks
         self._guard = guard
         self._context = context
