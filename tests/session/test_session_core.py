@@ -15,7 +15,7 @@ from harness.folds.session.events import HarnessEvent
 from harness.log.stores.memory import MemoryStore
 from harness.native.tools.function_tool import tool
 from harness.session.config import Mode, RequestContext, Subagent
-from harness.session.session_core import HarnessRequest
+from harness.session.harness_request import HarnessRequest
 from harness.session.state import StateUpdate
 from harness_kit import Model, call, log_of, opened, run
 from running_kit import (

@@ -17,11 +17,11 @@ from harness.log.codec import decode, encode
 from harness.log.store import Metadata
 from harness.log.stores.files import FileStore
 from harness.log.stores.memory import MemoryStore
-from harness.session.agent_driver import NativeDriver
 from harness.session.config import BackingAgent, Mode, Subagent
 from harness.session.drivers import Drivers
 from harness.session.harness import Harness
 from harness.session.memory.config import Memory
+from harness.session.native_driver import NativeDriver
 from harness.session.open_thread import OpenThread
 from harness.session.thread_fold import ThreadFold
 from harness_kit import Model, StoreMaker, call, log_of, make, opened, run, storage

@@ -12,10 +12,10 @@ from harness.folds.session.lifecycle import approval_required, data_required, qu
 from harness.folds.session.question_events import bind
 from harness.questions.open_questions import check_reply
 from harness.questions.permissions import proposed_call
-from harness.session.agent_driver import AgentDriver
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
 from harness.session.config import RequestContext, check_event
+from harness.session.drivers import AgentDriver
 from harness.session.permissions import SessionPermissions
 from harness.session.public_side import public
 from harness.session.runs import RunRequest, Runs

@@ -27,13 +27,16 @@ from harness.runs.tool_server import ToolServer
 from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.submit_plan import SubmitPlanTool
 from harness.session.config import tools_of
+from harness.session.drivers import Drivers
 from harness.session.held_tool import allowed_tools
 from harness.session.permissions import declined
+from harness.session.run_hooks import RunHooks
+from harness.session.runs import Runs
+from harness.session.session_settings import SessionSettings
 
 if TYPE_CHECKING:
     from harness.runs.run import Run
     from harness.session.open_thread import OpenThread
-    from harness.session.session_core import SessionCore
 
 _BEGINS_S = 10.0
 """For the run that a call belongs to: a program that works by itself calls before its run has begun."""
@@ -57,13 +60,17 @@ class HandedTools:
 
     def __init__(
         self,
-        session: SessionCore,
+        settings: SessionSettings,
+        drivers: Drivers,
+        runs: Runs,
+        hooks: RunHooks,
         thread: OpenThread,
         rules: Callable[[Sequence[Tool]], PermissionPolicy],
     ) -> None:
         """`rules`: those of the session for these tools, in the mode of the program."""
-        self._session, self._rules = session, rules
-        self._context = session.host.loop_context(thread.hub)
+        self._settings, self._drivers, self._runs = settings, drivers, runs
+        self._hooks, self._rules = hooks, rules
+        self._context = self._hooks.host.loop_context(thread.hub)
         self._resources = Resources()
         self._channel: _AskingChannel | None = None
         self._has_begun = asyncio.Event()
@@ -114,8 +121,7 @@ class HandedTools:
 
     def tools(self) -> list[Tool]:
         """Those of now, by the mode of the session: each name once, a later set overrides an earlier one."""
-        session = self._session
-        harness, mode, context = session.harness, session.mode.resolve(), session.runs.context
+        harness, mode, context = self._settings.harness, self._settings.mode.resolve(), self._runs.context
         own = (
             tool for tool in (AskUserTool(), SubmitPlanTool()) if tool.spec.name not in harness.disabled_tools
         )
@@ -127,7 +133,7 @@ class HandedTools:
             tools_of(mode.additional_tools, context),
         )
         tools_by_name = {tool.spec.name: tool for tools in sets for tool in tools}
-        return allowed_tools(session.permissions, tools_by_name.values(), mode)
+        return allowed_tools(self._settings.permissions, tools_by_name.values(), mode)
 
     def _specs(self) -> list[ToolSpec]:
         specs = (tool.spec for tool in self.tools())
@@ -151,16 +157,16 @@ class HandedTools:
         return ToolOutput(text=turn.text, success=not turn.is_error, attachments=turn.attachments)
 
     def _options(self) -> AgentOptions:
-        tools, guards = tuple(self.tools()), self._session.hooks.guards
+        tools, guards = tuple(self.tools()), self._hooks.guards
         return AgentOptions(
             model=_NoModel(),
             tools=tools,
             permissions=self._rules(tools),
             context_window=_WINDOW,
             relay_deadline_s=None,
-            request=self._session.runs.context,
+            request=self._runs.context,
             refusal=declined,
-            agent=self._session.driver.agent_name,
+            agent=self._drivers.current.agent_name,
             before_call=guards.before_call if guards.has_calls else None,
             after_call=guards.after_call if guards.has_calls else None,
         )

@@ -481,7 +481,7 @@ class Harness(SessionMethods[State], ThreadMethods):
 
     def get_tool_category(self, tool_name: str) -> ToolCategory | None:
         """The category of the tool that has this name in the own session; None for an unknown one."""
-        return self._core.permissions.category(tool_name)
+        return self._core.settings.permissions.category(tool_name)
 
     async def list_available_models(self) -> list[AvailableModel]:
         """All known models, with whether there is a key for each. The list is cached."""
@@ -516,12 +516,12 @@ class Harness(SessionMethods[State], ThreadMethods):
 
     def get_workspace(self) -> Workspace | None:
         """The workspace of the own session; None where there is none, or a factory was not called yet."""
-        return self._core.workspace
+        return self._core.settings.workspace
 
     async def resolve_workspace(self, *, request_context: RequestContext | None = None) -> Workspace | None:
         """The workspace of the own session; a factory is called the first time."""
-        core = self._core
-        return core.workspace or await core.resolve_workspace(core.request_context(request_context))
+        settings, runs = self._core.settings, self._core.runs
+        return settings.workspace or await settings.resolve_workspace(runs.request_context(request_context))
 
     def has_workspace(self) -> bool:
         """Whether one was configured."""

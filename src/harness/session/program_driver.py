@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -39,18 +39,19 @@ from harness.runs.run import Run, start
 from harness.session.briefing import Briefing, UndeliveredSignals, files_in
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.config import CommandAgent
+from harness.session.drivers import Drivers
 from harness.session.guards import LONGEST_S, GuardRunner, Stop
 from harness.session.hand_over import hand_over_within
 from harness.session.handed_tools import HandedTools
 from harness.session.open_thread import OpenThread
 from harness.session.outputs import strict_schema
 from harness.session.permissions import SessionPermissions, ToolRules
-from harness.session.runs import Ended, RunRequest
+from harness.session.run_hooks import RunHooks
+from harness.session.run_outcomes import Ended
+from harness.session.runs import RunRequest, Runs
+from harness.session.session_log import SessionLog
+from harness.session.session_settings import SessionSettings
 from harness.session.user_message import UserMessage
-
-if TYPE_CHECKING:
-    from harness.session.session_core import SessionCore
-
 
 _Value = TypeVar("_Value")
 _FROM_PROGRAMS = ("resume", "model", "append_system_prompt")
@@ -109,8 +110,17 @@ class SessionApprover(Approver):
 class CommandDriver:
     """An agent program in a session. Contract: `AgentDriver`."""
 
-    def __init__(self, session: SessionCore, agent: CommandAgent) -> None:
-        self._session = session
+    def __init__(
+        self,
+        log: SessionLog,
+        settings: SessionSettings,
+        drivers: Drivers,
+        runs: Runs,
+        hooks: RunHooks,
+        agent: CommandAgent,
+    ) -> None:
+        self._log, self._settings, self._drivers = log, settings, drivers
+        self._runs, self._hooks = runs, hooks
         self._run: Run | None = None
         self._agent = agent
         self._undelivered: tuple[str, UndeliveredSignals, Briefing] | None = None
@@ -148,15 +158,14 @@ class CommandDriver:
         return self._agent
 
     async def send(self, message: UserMessage, run_id: str) -> Ended:
-        session = self._session
-        thread = session.thread.current
+        thread = self._log.thread
         assert thread is not None, "a thread is open"
-        session.abandon_suspension(GIVEN_UP)
+        self._drivers.abandon_suspension(GIVEN_UP)
         unknown, signals = self._unknown(thread.hub, message)
         request = self._request(message)
         if unknown:
             request = await self._with_briefing(thread, request, unknown, run_id)
-        wanted = session.runs.output
+        wanted = self._runs.output
         shape = [] if wanted is None or wanted.problem else [wanted.request()]
         briefing = "\n\n".join(filter(None, [request.briefing, *(turn.text for turn in signals), *shape]))
         schema = strict_schema(wanted.shape.schema) if wanted is not None and self._takes_schema else None
@@ -180,18 +189,17 @@ class CommandDriver:
                 is_held=self._is_two_way,
             )
             if not isinstance(handed, str):
-                self._session.append_all([handed[1]], run_id)
+                self._log.append_all([handed[1]], run_id)
                 return handed[0].request
             briefed = replace(briefed, why=handed)
-        [stored] = self._session.append_all([briefed], run_id)
+        [stored] = self._log.append_all([briefed], run_id)
         assert isinstance(stored, Briefed), "what was appended comes back"
         return replace(request, briefing=stored.text)
 
     async def _run_until_end(self, request: Request, run_id: str) -> Ended:
-        session = self._session
-        thread = session.thread.current
+        thread = self._log.thread
         assert thread is not None, "a thread is open"
-        own_rules = session.permissions.own_rules()
+        own_rules = self._settings.permissions.own_rules()
         require_asking_to_read(
             load(request.agent), own_rules, request.permissions, "the rules of its session"
         )
@@ -208,7 +216,7 @@ class CommandDriver:
             request,
             hub=thread.hub,
             store=thread.store,
-            redact=session.harness.secrets is not None,
+            redact=self._settings.harness.secrets is not None,
             run_id=run_id,
             conversation=conversation,
         )
@@ -231,8 +239,8 @@ class CommandDriver:
             if self._tools is not None:
                 self._tools.end()
             for steering in reversed(run.untaken):
-                session.runs.requeue(UserMessage(text=steering.text, id=steering.id))
-            session.drivers.forget_conversations()
+                self._runs.requeue(UserMessage(text=steering.text, id=steering.id))
+            self._drivers.forget_conversations()
 
     def _with_tools(self, request: Request, run_id: str) -> Request:
         if self._tools is not None:
@@ -242,7 +250,7 @@ class CommandDriver:
             warning = Warning(
                 message=f"{self.agent_name} {why}: it was not handed any tools", code="tools_left_out"
             )
-            self._session.append_all([warning], run_id)
+            self._log.append_all([warning], run_id)
         return request
 
     async def _conversation(self, thread: OpenThread) -> ProgramConversation | None:
@@ -254,15 +262,20 @@ class CommandDriver:
             return self._held[1]
         await self.close()
         loop = asyncio.get_running_loop()
-        permissions = self._session.permissions
-        folder = work_folder(self._session.working_directory, {**os.environ, **self._agent.env})
+        permissions = self._settings.permissions
+        folder = work_folder(self._settings.working_directory, {**os.environ, **self._agent.env})
         approver = SessionApprover(permissions, self._agent.permissions, folder, load(self._agent.name))
         self._approver = approver
         if "tools" in self._supported:
             self._tools = HandedTools(
-                self._session, thread, lambda tools: ToolRules(permissions, tools, held=approver.held)
+                self._settings,
+                self._drivers,
+                self._runs,
+                self._hooks,
+                thread,
+                lambda tools: ToolRules(permissions, tools, held=approver.held),
             )
-        if (guards := self._session.hooks.guards).has_calls:
+        if (guards := self._hooks.guards).has_calls:
             approver.guard = partial(_guarded, guards, loop)
         conversation = ProgramConversation(
             approver,
@@ -276,13 +289,12 @@ class CommandDriver:
 
     def _follow_turn(self, thread_id: str) -> None:
         """The program began a turn by itself, as when a background task has ended: that is a run without a prompt."""
-        session = self._session
-        is_ours = self._held is not None and self._held[0] == thread_id == session.thread.get_id()
-        if not is_ours or session.driver is not self or session.runs.is_running or session.runs.waits:
+        is_ours = self._held is not None and self._held[0] == thread_id == self._log.thread_id
+        if not is_ours or self._drivers.current is not self or self._runs.is_running or self._runs.waits:
             return  # the next run of this program follows it first
-        run_id = session.harness.new_run_id()
+        run_id = self._settings.harness.new_run_id()
         request = self._request(UserMessage(text=""))
-        session.runs.begin(RunRequest(lambda: self._run_until_end(request, run_id), run_id))
+        self._runs.begin(RunRequest(lambda: self._run_until_end(request, run_id), run_id))
 
     async def close(self) -> None:
         held, self._held = self._held, None
@@ -325,7 +337,7 @@ class CommandDriver:
     def reply(self, reply: RelayReply) -> bool:
         if self._early is not None:
             return self._early.setdefault(reply.id, reply) is reply
-        run, relay = self._run, self._session.bus.fold.facts.relays.get(reply.id)
+        run, relay = self._run, self._log.bus.fold.facts.relays.get(reply.id)
         if self._tools is not None and self._tools.reply(reply):
             if relay is not None and relay.kind == "plan" and is_approved(reply.answer):
                 self._carry_out_plan()
@@ -344,19 +356,18 @@ class CommandDriver:
 
     def _carry_out_plan(self) -> None:
         """The program continues with the approved plan; the session is in the mode that follows when it has ended."""
-        session = self._session
-        mode = session.mode.resolve()
-        target = session.harness.plan_target(mode)
+        mode = self._settings.mode.resolve()
+        target = self._settings.harness.plan_target(mode)
         if target.id == mode.id:
             return
         if self._approver is not None:
             self._approver.switch(ASK)
 
         async def follow() -> None:
-            session.runs.hold_queue()
-            await session.runs.wait_until_idle()
-            await session.mode.switch(mode_id=target.id)
-            await session.runs.drain()
+            self._runs.hold_queue()
+            await self._runs.wait_until_idle()
+            await self._settings.mode.switch(mode_id=target.id)
+            await self._runs.drain()
 
         self._follow = asyncio.get_running_loop().create_task(follow())
 
@@ -365,11 +376,10 @@ class CommandDriver:
 
         Files cannot be given to it: a warning names them.
         """
-        session = self._session
-        queued = {one.get("id") for one in session.runs.queued} | {message.id}
-        for event in [one for one in session.bus.fold.facts.untaken.values() if one.id not in queued]:
+        queued = {one.get("id") for one in self._runs.queued} | {message.id}
+        for event in [one for one in self._log.bus.fold.facts.untaken.values() if one.id not in queued]:
             # Sent to a run that died before it took it in: logged as a message now.
-            session.append_all(
+            self._log.append_all(
                 [Message(role="user", text=event.text, id=event.id, parts=event.parts)], hub.log_id
             )
         if self._undelivered is None or self._undelivered[0] != hub.log_id:
@@ -387,8 +397,8 @@ class CommandDriver:
         return text, signals
 
     def _request(self, message: UserMessage) -> Request:
-        session, agent, limits = self._session, self._agent, self._session.runs.limits
-        known = session.bus.fold.facts.agent_sessions
+        agent, limits = self._agent, self._runs.limits
+        known = self._log.bus.fold.facts.agent_sessions
         return Request(
             agent=agent.name,
             prompt=message.text,
@@ -396,16 +406,16 @@ class CommandDriver:
             attachments=message.attachments if "files" in self._supported else (),
             two_way=self._is_two_way,
             asks_at_limit=True,
-            cwd=session.working_directory,
-            model=session.model.get(),
+            cwd=self._settings.working_directory,
+            model=self._settings.model.get(),
             permissions=agent.permissions,
-            is_held_to_rules=session.permissions.narrows,
+            is_held_to_rules=self._settings.permissions.narrows,
             sandbox=agent.sandbox,
-            gateway=agent.gateway or session.harness.gateway,
+            gateway=agent.gateway or self._settings.harness.gateway,
             sealed=agent.sealed,
             folder_settings=agent.folder_settings,
             resume=known.get(self.agent_name, agent.session) if "resume" in self.capabilities else "",
-            append_system_prompt=session.harness.instructions_for(None, session.mode.resolve()),
+            append_system_prompt=self._settings.harness.instructions_for(None, self._settings.mode.resolve()),
             extra_args=tuple(agent.extra_args),
             env=agent.env,
             binary=agent.binary,
@@ -418,7 +428,7 @@ class CommandDriver:
         warning = Warning(
             message=f"{self.agent_name} takes no files: {names} left out", code="files_left_out"
         )
-        self._session.append_all([warning], self._session.hub.log_id)
+        self._log.append_all([warning], self._log.hub.log_id)
 
 
 def _why_no_tools(agent: CommandAgent, *, is_two_way: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
 
 from harness.contracts.model import Turn
 from harness.contracts.tool import Tool
@@ -34,20 +33,22 @@ from harness.session.builtin.submit_plan import SubmitPlanTool
 from harness.session.builtin.tasks import TaskSignal, task_tools
 from harness.session.child_threads import thread_judge
 from harness.session.config import RequestContext
+from harness.session.drivers import Drivers
 from harness.session.goals import Goals, Objective, objective_update
 from harness.session.guards import GuardRunner
+from harness.session.notifications import NotificationInbox
 from harness.session.outputs import INVALID
 from harness.session.run_outcomes import outcome_of
-from harness.session.runs import RunRequest
+from harness.session.runs import RunRequest, Runs
 from harness.session.services import Span
-from harness.session.session_host import user_text
+from harness.session.session_host import SessionHost, SessionInboxHost, user_text
+from harness.session.session_log import SessionLog
+from harness.session.session_settings import SessionSettings
 from harness.session.signal_delivery import SignalDelivery
 from harness.session.signals import create
 from harness.session.state import IsVisible, StateLanes
 from harness.session.thread_memory import ThreadMemory
-
-if TYPE_CHECKING:
-    from harness.session.session_core import SessionCore
+from harness.session.threads import Threads
 
 
 def state_signals(
@@ -81,15 +82,24 @@ QUIET: frozenset[type[Event]] = frozenset((TextDelta, ReasoningDelta, ToolInputD
 class RunHooks:
     """Called by the session and its loop: before a step, after an answer, and for every logged event."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
-        self.goals: Goals = Goals(session.host, thread_judge(session.host, session.permissions))
-        self.signals: SignalDelivery = SignalDelivery(session)
-        parts = session.harness
-        self.guards: GuardRunner = GuardRunner(
-            parts.guards, parts.hooks, self._note, lambda: session.runs.context
+    def __init__(
+        self,
+        log: SessionLog,
+        settings: SessionSettings,
+        drivers: Drivers,
+        runs: Runs,
+        threads: Threads,
+        guards: GuardRunner,
+    ) -> None:
+        self._log, self._settings, self._drivers = log, settings, drivers
+        self._runs, self._threads, self.guards = runs, threads, guards
+        self.host: SessionHost = SessionHost(log, settings, drivers, runs, self)
+        self.goals: Goals = Goals(self.host, thread_judge(self.host, settings.permissions))
+        inbox = NotificationInbox(SessionInboxHost(log, settings, drivers, runs, self))
+        self.signals: SignalDelivery = SignalDelivery(
+            log, settings.harness, drivers, runs, threads, inbox, self.is_visible
         )
-        self.memory: ThreadMemory = ThreadMemory(session)
+        self.memory: ThreadMemory = ThreadMemory(log, settings, drivers, runs, threads)
         self.options: AgentOptions | None = None
         """The options of the current run."""
         self.first_message: str = ""
@@ -105,16 +115,12 @@ class RunHooks:
     @property
     def shows_tasks(self) -> bool:
         """Whether the model is shown the task list of the thread: only where it has the tools that name its entries."""
-        return "task_write" not in self._session.harness.disabled_tools
-
-    def _note(self, event: Event) -> None:
-        session = self._session
-        session.append_all([event], session.bus.fold.facts.open_run or session.hub.log_id)
+        return "task_write" not in self._settings.harness.disabled_tools
 
     def builtin_tools(self) -> Sequence[Tool]:
         """The session's own tools for the next run."""
         tools = [*self._builtin, *self.memory.tools()]
-        if self._session.bus.fold.facts.notifications:
+        if self._log.bus.fold.facts.notifications:
             tools.append(NotificationInboxTool(self.signals.inbox, self.signals.show))
         return tools
 
@@ -147,7 +153,7 @@ class RunHooks:
         return create(
             "reactive",
             text,
-            id=self._session.harness.new_id(),
+            id=self._settings.harness.new_id(),
             attributes={"type": "goal-judge"},
             metadata={
                 "goalMaxTurns": self.goals.max_runs(objective),
@@ -157,7 +163,7 @@ class RunHooks:
 
     async def _check_output(self, answer: str) -> str | Error | None:
         """Whether the answer is what was asked for; else what the model is told, or why the run fails."""
-        output = self._session.runs.output
+        output = self._runs.output
         if output is None or output.has_value or not (problem := await output.take(answer)):
             return None
         return Error(message=output.words, code=INVALID) if output.is_exhausted else output.again(problem)
@@ -166,32 +172,30 @@ class RunHooks:
         self, relay: Relay, reply: RelayReply, context: RequestContext | None = None
     ) -> None:
         """End the run that made the plan, switch to the mode that follows, and send the queue there."""
-        session = self._session
-        mode, driver = session.mode.resolve(), session.driver
+        mode, driver = self._settings.mode.resolve(), self._drivers.current
         ending = RunRequest(lambda: driver.resume({relay.id: reply}, ends=True))
-        session.runs.begin(ending, context, holds_queue=True)
-        await session.runs.wait_until_idle()
-        target = session.harness.plan_target(mode)
+        self._runs.begin(ending, context, holds_queue=True)
+        await self._runs.wait_until_idle()
+        target = self._settings.harness.plan_target(mode)
         if target.id != mode.id:
-            await session.mode.switch(mode_id=target.id)
-        await session.runs.drain()
+            await self._settings.mode.switch(mode_id=target.id)
+        await self._runs.drain()
 
     def notice(self, event: Event) -> None:
         """Called with every logged event."""
         if type(event) in _NOTED:
             self._take(event)
         self.memory.feed(event)
-        pubsub = self._session.harness.pubsub
-        if pubsub is not None and (thread_id := self._session.thread.get_id()):
-            pubsub.publish(f"{self._session.harness.id}/{thread_id}", encode(event))
+        pubsub = self._settings.harness.pubsub
+        if pubsub is not None and (thread_id := self._threads.get_id()):
+            pubsub.publish(f"{self._settings.harness.id}/{thread_id}", encode(event))
 
     def _take(self, event: Event) -> None:
-        session = self._session
-        run = session.bus.fold.tree.feed(event)
+        run = self._log.bus.fold.tree.feed(event)
         if isinstance(event, SessionStart) and not run.depth:
             self._begin_span(event.run_id, event.agent, event.model)
         elif isinstance(event, Resumed) and (self._span is None or self._span[0] != event.run_id):
-            self._begin_span(event.run_id, session.bus.fold.facts.last_agent, session.model.get())
+            self._begin_span(event.run_id, self._log.bus.fold.facts.last_agent, self._settings.model.get())
         elif isinstance(event, Result):
             self._end_span(event.run_id, event.outcome, event.usage)
             if not run.depth:
@@ -199,7 +203,7 @@ class RunHooks:
         elif isinstance(event, Message) and event.role == "assistant":
             if not run.depth:
                 self.guards.after_model(event.text)
-        elif (text := user_text(event)) and event.run_id == session.bus.fold.facts.open_run:
+        elif (text := user_text(event)) and event.run_id == self._log.bus.fold.facts.open_run:
             self.last_message = text
             self.first_message = self.first_message or text[:500]
 
@@ -208,9 +212,9 @@ class RunHooks:
         await self.memory.prepare()
         memory = self.memory.memory
         if memory is not None:
-            conversation = self._session.conversation
+            conversation = self._drivers.conversation
             entries = conversation.entries if conversation is not None else None
-            self._session.append(memory.load_progress(entries))
+            self._log.append(memory.load_progress(entries))
 
     def use_another_thread(self) -> None:
         self._leave_span()
@@ -223,34 +227,33 @@ class RunHooks:
         await self.memory.close()
 
     def _make_tools(self) -> list[Tool]:
-        harness, host = self._session.harness, self._session.host
+        harness, host = self._settings.harness, self.host
         tools: list[Tool] = [AskUserTool(), SubmitPlanTool(), *task_tools(host)]
         if harness.definitions:
             tools.append(SubagentTool(host, list(harness.definitions.values())))
         return [tool for tool in tools if tool.spec.name not in harness.disabled_tools]
 
     def _send_states(self, context: StepContext) -> None:
-        session = self._session
-        conversation = session.conversation
+        conversation = self._drivers.conversation
         if conversation is None:
             return
         self._seen_signals.take(context.entries)
-        facts, objective = session.bus.fold.facts, self.goals.get()
+        facts, objective = self._log.bus.fold.facts, self.goals.get()
         for signal in state_signals(
             facts.lanes,
             facts.tasks if self.shows_tasks else (),
             objective,
             max_runs=self.goals.max_runs(objective) if objective is not None else 0,
             is_visible=self._is_seen,
-            new_id=session.harness.new_id,
+            new_id=self._settings.harness.new_id,
         ):
             conversation.add(signal, at_once=True)
-        session.bus.deliver()
+        self._log.bus.deliver()
         self._seen_signals.take(context.entries)
 
     def is_visible(self, signal_id: str) -> bool:
         """Whether the model sees a logged signal; one that no step has shown yet counts as seen."""
-        conversation = self._session.conversation
+        conversation = self._drivers.conversation
         if conversation is None:
             return True  # an agent program has its own history
         self._seen_signals.take(conversation.entries)
@@ -265,19 +268,18 @@ class RunHooks:
         return memory is None or created_ms > (memory.record().last_observed_at or 0)
 
     def _begin_span(self, run_id: str, agent: str, model: str) -> None:
-        session = self._session
-        if session.harness.observability is None:
+        if self._settings.harness.observability is None:
             return
         self._leave_span()
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": agent,
             "gen_ai.request.model": model or None,
-            "gen_ai.conversation.id": session.thread.get_id(),
+            "gen_ai.conversation.id": self._threads.get_id(),
             "harness.run.id": run_id,
         }
-        context = session.runs.context.get("tracingContext")
-        span = session.harness.observability.start_span(
+        context = self._runs.context.get("tracingContext")
+        span = self._settings.harness.observability.start_span(
             f"invoke_agent {agent}", attributes=attributes, context=context
         )
         self._span, self.trace_id = (run_id, span), span.trace_id

@@ -11,6 +11,8 @@ from harness.events import Error, Event, Outcome, Result, Suspended, Usage, Warn
 from harness.session.outputs import Value
 
 BLOCKED = "blocked"
+Ended: TypeAlias = Result | Suspended | None
+"""What a driver's run ends with; None: with nothing, as it was stopped before."""
 Became: TypeAlias = Outcome | Literal["suspended", "joined", "queued", "blocked"]
 
 

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -48,18 +48,18 @@ from harness.events import (
 )
 from harness.session.checks import another_loop
 from harness.session.config import REQUEST_KEY, RequestContext
+from harness.session.drivers import Drivers
+from harness.session.harness_request import HarnessRequest
 from harness.session.message_guards import MessageGuards
 from harness.session.outputs import INVALID, WantedOutput
-from harness.session.run_outcomes import RunOutcome, RunOutcomes, with_both_uses
+from harness.session.parking import Parking
+from harness.session.run_outcomes import Ended, RunOutcome, RunOutcomes, with_both_uses
+from harness.session.session_log import SessionLog
+from harness.session.session_settings import SessionSettings
 from harness.session.user_message import UserMessage, read_queued
-
-if TYPE_CHECKING:
-    from harness.session.session_core import SessionCore
-
 
 _logger = logging.getLogger("harness.session")
 
-Ended: TypeAlias = Result | Suspended | None
 ABORTED = "Aborted by the user"
 
 
@@ -78,8 +78,25 @@ class RunRequest(NamedTuple):
 class Runs:
     """Starts, queues, resumes and stops the runs of a session, by the rules above."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
+    def __init__(
+        self,
+        log: SessionLog,
+        settings: SessionSettings,
+        drivers: Drivers,
+        guards: MessageGuards,
+        *,
+        ensure_thread: Callable[[], Awaitable[object]],
+        after_run: Callable[[], Awaitable[object]],
+    ) -> None:
+        """`after_run`: what a session saves after each run."""
+        self._log, self._settings, self._drivers, self.guards = log, settings, drivers, guards
+        self._ensure_thread, self._after_run = ensure_thread, after_run
+        self.parking: Parking = Parking(
+            facts=lambda: log.bus.fold.facts.limits,
+            is_free=lambda: not self.is_busy and not log.bus.fold.facts.relays,
+            append=log.append,
+            send=lambda text, message_id: self.send(UserMessage(text=text, id=message_id)),
+        )
         self._task: asyncio.Task[None] | None = None
         self._current: asyncio.Task[Ended] | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -94,7 +111,6 @@ class Runs:
         self.output: WantedOutput | None = None
         """What the answer of the current run, or of the latest one, has to be."""
         self.endings: RunOutcomes = RunOutcomes()
-        self.guards: MessageGuards = MessageGuards(session)
         self._queued_contexts: dict[str, RequestContext] = {}
         """Request contexts of queued messages, by message id. They hold any objects and are never logged."""
         self._accepted: set[str] = set()
@@ -111,6 +127,11 @@ class Runs:
         """Of the current run: set when it should stop."""
         self._operation = 0
 
+    def request_context(self, values: Mapping[str, Any] | None) -> RequestContext:
+        """The context of a caller, with the session under `harness`: for tools, factories and instructions."""
+        request = HarnessRequest(self._log, self._settings, self)
+        return RequestContext({**(values or {}), REQUEST_KEY: request})
+
     @property
     def is_running(self) -> bool:
         return self._task is not None
@@ -121,7 +142,7 @@ class Runs:
 
         Which of two answers counts is decided by the run that waits (`OpenQuestions`), or by `resume`.
         """
-        waiting, answered = self._session.bus.fold.facts.relays.values(), self._accepted | self._in_transit
+        waiting, answered = self._log.bus.fold.facts.relays.values(), self._accepted | self._in_transit
         return [relay for relay in waiting if relay.id not in answered]
 
     @property
@@ -129,11 +150,11 @@ class Runs:
         """Whether a run waits for an answer and is not running here."""
         if self.is_running:
             return False
-        return self._session.bus.fold.facts.activity == "waiting"
+        return self._log.bus.fold.facts.activity == "waiting"
 
     def reply(self, reply: RelayReply) -> bool:
         """Answer the current run; False when it does not wait for this answer."""
-        is_taken = self._session.driver.reply(reply)
+        is_taken = self._drivers.current.reply(reply)
         if is_taken:
             self._accepted.add(reply.id)
         return is_taken
@@ -209,7 +230,7 @@ class Runs:
             return msgspec.structs.replace(outcome, output=output.value)
         if not output.is_exhausted:
             return None
-        self._session.append_all([Error(message=output.words, code=INVALID)], outcome.run_id)
+        self._log.append_all([Error(message=output.words, code=INVALID)], outcome.run_id)
         return msgspec.structs.replace(outcome, outcome="failed", error=output.words, code=INVALID)
 
     async def ended_later(self, run_id: str) -> RunOutcome[Any] | None:
@@ -229,15 +250,14 @@ class Runs:
         limits: Limits | None,
         output: WantedOutput | None,
     ) -> RunOutcome[Any]:
-        session = self._session
         async with self._opening:  # so that concurrent callers use one thread
             if self._ended is not None:
                 await self.wait_while_ending()
-            if self._task is None and session.thread.current is None:
-                await session.thread.ensure()
+            if self._task is None and self._log.thread is None:
+                await self._ensure_thread()
             if self._task is not None:
                 if self.join(message, context):
-                    return RunOutcome(outcome="joined", run_id=session.bus.fold.facts.open_run)
+                    return RunOutcome(outcome="joined", run_id=self._log.bus.fold.facts.open_run)
                 self.queue(message, context)
                 return RunOutcome(outcome="queued")
             request = self._to_send(message)
@@ -256,10 +276,10 @@ class Runs:
         The tool calls that follow see its request context.
         """
         may_join = self.is_running and not self.is_abort_requested
-        has_joined = may_join and self._session.driver.join(self._named(message))
+        has_joined = may_join and self._drivers.current.join(self._named(message))
         if has_joined:
             self.add_context(context)
-            self._session.bus.deliver()  # it is in the log: listeners see it at once
+            self._log.bus.deliver()  # it is in the log: listeners see it at once
         return has_joined
 
     def add_context(self, context: RequestContext | None) -> None:
@@ -282,7 +302,7 @@ class Runs:
 
     async def send_last(self, message: UserMessage, context: RequestContext | None = None) -> None:
         """Send it after the current or suspended run and the queue; at once if there is none of these."""
-        self._session.bus.deliver()
+        self._log.bus.deliver()
         if not self.is_running and not self.waits and not self.queued:
             await self.send(message, context)
             return
@@ -306,7 +326,7 @@ class Runs:
         Raises UsageError in another event loop than the one in which the thread was opened.
         """
         loop = asyncio.get_running_loop()
-        if self._session.bus.loop not in (None, loop):
+        if self._log.bus.loop not in (None, loop):
             raise another_loop()
         self._take_along(request, context, limits, output)
         self.is_abort_requested = False
@@ -323,18 +343,18 @@ class Runs:
         output: WantedOutput | None = None,
     ) -> None:
         """Set the request context that its tools see, its limits, and what its answer has to be."""
-        run_id = request.run_id or self._session.bus.fold.facts.open_run
+        run_id = request.run_id or self._log.bus.fold.facts.open_run
         if run_id == self._context_of:
             context = RequestContext({**self.context, **(context or {})})
             limits, output = limits or self.limits, output or self.output
-        self.context = self._session.request_context(context)
+        self.context = self.request_context(context)
         self._context_of = run_id
-        self.limits = self._session.harness.limits.narrowed(limits)
+        self.limits = self._settings.harness.limits.narrowed(limits)
         self.output = output
 
     async def resume(self, replies: Mapping[str, RelayReply], context: RequestContext | None = None) -> None:
         """Continue the suspended run with these answers, and wait for it."""
-        driver = self._session.driver
+        driver = self._drivers.current
         self.begin(RunRequest(lambda: driver.resume(replies)), context)
         await self.wait_until_idle()
 
@@ -346,7 +366,7 @@ class Runs:
 
     def compact(self, focus: str = "") -> None:
         """Start a run that sums up the conversation so far. Raises UsageError during a run, and where one waits."""
-        driver = self._session.driver
+        driver = self._drivers.current
         if "compact" not in driver.capabilities:
             raise UsageError(
                 f"{driver.agent_name} sums up its conversations by itself",
@@ -356,12 +376,12 @@ class Runs:
             raise UsageError(
                 "a run is in progress, or waits for an answer", hint="stop it, or wait until it has ended"
             )
-        run_id = self._session.harness.new_run_id()
+        run_id = self._settings.harness.new_run_id()
         self.begin(RunRequest(lambda: driver.compact(focus, run_id), run_id))
 
     async def drain(self) -> None:
         """Send the queued messages, unless a run is active or suspended."""
-        self._session.bus.deliver()
+        self._log.bus.deliver()
         if self.is_running or not self.queued or self.waits:
             return
         request = self._take_first()
@@ -381,7 +401,7 @@ class Runs:
 
     @property
     def queued(self) -> list[Any]:
-        return self._session.bus.fold.facts.follow_ups
+        return self._log.bus.fold.facts.follow_ups
 
     def requeue(self, message: UserMessage) -> None:
         """Put a message at the front of the queue."""
@@ -422,8 +442,8 @@ class Runs:
                 self.abort_signal.set()
         if self._current is not None and not self._current.done():
             self._current.cancel()
-        elif not self._session.parking.give_up("cancelled"):
-            self._session.abandon_suspension(ABORTED)
+        elif not self.parking.give_up("cancelled"):
+            self._drivers.abandon_suspension(ABORTED)
 
     def cancel(self) -> None:
         """End the current run because it reached a limit; the queue is sent after it."""
@@ -436,7 +456,7 @@ class Runs:
 
     async def leave(self) -> None:
         """Stop in this process only: in the log, approvals and questions keep waiting for the user."""
-        self._session.driver.leave()
+        self._drivers.current.leave()
         await self.stop()
 
     async def stop(self) -> None:
@@ -489,7 +509,7 @@ class Runs:
         loop = asyncio.get_running_loop()
         ended: Ended = None
         self._ended = loop.create_future()
-        self._session.parking.make_way(request.opening)
+        self.parking.make_way(request.opening)
         self._current = loop.create_task(request.go())
         if self.is_abort_requested:  # before it could begin
             self._current.cancel()
@@ -505,7 +525,7 @@ class Runs:
             _logger.exception("a run broke")
             self._log_failure(request, repr(error), is_queued=is_queued)
         try:
-            await self._session.after_run()
+            await self._after_run()
         except Exception:
             _logger.exception("what comes after a run failed")
         self._ended.set_result(None)
@@ -513,16 +533,15 @@ class Runs:
         return ended
 
     def _to_send(self, message: UserMessage) -> RunRequest:
-        session = self._session
-        run_id, driver = session.harness.new_run_id(), session.driver
+        run_id, driver = self._settings.harness.new_run_id(), self._drivers.current
         message = self._named(message)
         return RunRequest(lambda: driver.send(message, run_id), run_id, message)
 
     def _named(self, message: UserMessage) -> UserMessage:
-        return message if message.id else msgspec.structs.replace(message, id=self._session.harness.new_id())
+        return message if message.id else msgspec.structs.replace(message, id=self._settings.harness.new_id())
 
     def _to_wake(self, signal: Signal) -> RunRequest:
-        run_id, driver = self._session.harness.new_run_id(), self._session.driver
+        run_id, driver = self._settings.harness.new_run_id(), self._drivers.current
         return RunRequest(lambda: driver.wake(signal, run_id), run_id, signal)
 
     def _take_first(self) -> RunRequest:
@@ -533,41 +552,42 @@ class Runs:
         return request._replace(context=self._queued_contexts.pop(first.id, None))
 
     def _has_begun(self, request: RunRequest) -> bool:
-        self._session.bus.deliver()
-        return request.run_id == self._session.bus.fold.facts.last_run
+        self._log.bus.deliver()
+        return request.run_id == self._log.bus.fold.facts.last_run
 
     def _log_stopped(self, request: RunRequest) -> None:
         """Log a run that was stopped before it began like any other; give up one that was suspended."""
         if not request.run_id:
-            self._session.abandon_suspension(ABORTED)
+            self._drivers.abandon_suspension(ABORTED)
         elif not self._has_begun(request):
             self._log_whole(request, [Result(success=False, outcome="interrupted")])
 
     def _log_failure(self, request: RunRequest, message: str, *, is_queued: bool) -> None:
         """Log a run that could not begin, or raised, like any other that failed."""
-        session = self._session
-        session.bus.deliver()
-        facts = session.bus.fold.facts
+        self._log.bus.deliver()
+        facts = self._log.bus.fold.facts
         errors: list[Event] = [Error(message=message, code="run_failed")]
         end = Result(success=False, outcome="failed")
         if facts.open_run and not facts.is_suspended:
-            session.append_all([*errors, end], facts.open_run)
+            self._log.append_all([*errors, end], facts.open_run)
         elif is_queued or not request.run_id:  # it is still queued, or suspended
-            session.append_all(errors)
+            self._log.append_all(errors)
         elif not self._has_begun(request):
             self._log_whole(request, [*errors, end])
 
     def _log_whole(self, request: RunRequest, rest: list[Event]) -> None:
         """Log a whole run, from request to end, of which the agent emitted nothing."""
-        session, opening = self._session, request.opening
-        session.abandon_suspension(ABORTED)  # as a run that began would have done
-        events: list[Event] = [SessionStart(agent=session.agent.name, model=session.model.get())]
+        opening = request.opening
+        self._drivers.abandon_suspension(ABORTED)  # as a run that began would have done
+        events: list[Event] = [
+            SessionStart(agent=self._settings.agent.name, model=self._settings.model.get())
+        ]
         if isinstance(opening, UserMessage):
             events.append(user_message(UserTurn(opening.text, opening.attachments), opening.id))
         elif opening is not None:
             events.append(opening)
-        session.append_all([*events, *rest], request.run_id)
-        session.drivers.forget_conversations()  # they do not contain this run
+        self._log.append_all([*events, *rest], request.run_id)
+        self._drivers.forget_conversations()  # they do not contain this run
 
     def _set_queue(self, pending: list[Any], taken_by: str = "") -> None:
-        self._session.append(FollowUpsChanged(pending=pending, taken_by=taken_by))
+        self._log.append(FollowUpsChanged(pending=pending, taken_by=taken_by))

@@ -18,8 +18,9 @@ from harness.session.modes import MemoryRoles, ModelSelection, ModeSelection, Su
 from harness.session.public_side import public
 from harness.session.run_state import FollowUps, RunState, StreamState
 from harness.session.services import Workspace
-from harness.session.session_core import Identity, SessionCore
+from harness.session.session_core import SessionCore
 from harness.session.session_methods import SessionMethods
+from harness.session.session_settings import Identity
 from harness.session.state import State
 from harness.session.threads import Threads
 
@@ -34,7 +35,7 @@ class SessionLog:
     @property
     def hub(self) -> Hub:
         """The log itself; without a thread, one that is not stored."""
-        return self._core.hub
+        return self._core.log.hub
 
     @property
     def bus(self) -> Bus:
@@ -76,13 +77,13 @@ class Session(SessionMethods[State]):
     def __init__(self, core: SessionCore) -> None:
         self._core = core
         self.internals: SessionCore = core
-        self.cwd: str = core.cwd
-        self.identity: Identity = core.identity
+        self.cwd: str = core.settings.cwd
+        self.identity: Identity = core.settings.identity
         self.thread: Threads = core.thread
-        self.mode: ModeSelection = core.mode
-        self.model: ModelSelection = core.model
-        self.om: MemoryRoles = core.om
-        self.subagents: SubagentSettings = core.subagents
+        self.mode: ModeSelection = core.settings.mode
+        self.model: ModelSelection = core.settings.model
+        self.om: MemoryRoles = core.settings.om
+        self.subagents: SubagentSettings = core.settings.subagents
         self.approval: Approvals = core.approval
         self.suspensions: Suspensions = core.suspensions
         self.follow_ups: FollowUps = core.follow_ups
@@ -95,7 +96,7 @@ class Session(SessionMethods[State]):
     @property
     def agent(self) -> BackingAgent | CommandAgent:
         """The agent of the mode, else of the harness; without either, the native loop."""
-        return self._core.agent
+        return self._core.settings.agent
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -105,12 +106,12 @@ class Session(SessionMethods[State]):
     @property
     def workspace(self) -> Workspace | None:
         """What a workspace factory made for the latest run, or the workspace of the harness."""
-        return self._core.workspace
+        return self._core.settings.workspace
 
     @property
     def working_directory(self) -> str:
         """That of the workspace, else `cwd`."""
-        return self._core.working_directory
+        return self._core.settings.working_directory
 
     # Tokens
 

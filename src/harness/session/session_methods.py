@@ -247,12 +247,12 @@ class SessionMethods(Generic[State]):
     @property
     def state(self) -> SessionState[State]:
         """The application's typed state: `value`, `await change(…)`, `await update(transaction)`."""
-        return cast("SessionState[State]", self._core.state)
+        return cast("SessionState[State]", self._core.settings.state)
 
     @property
     def permissions(self) -> SessionPermissions:
         """Rules by tool and category, and what was granted in this session."""
-        return self._core.permissions
+        return self._core.settings.permissions
 
     @property
     def goals(self) -> Goals:

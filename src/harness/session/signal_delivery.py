@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,8 @@ from harness.folds.session.events import HarnessMessage
 from harness.folds.session.messages import Role
 from harness.folds.session.translation import history_messages
 from harness.session.config import RequestContext, check_event
+from harness.session.drivers import Drivers
+from harness.session.harness_parts import HarnessParts
 from harness.session.notifications import (
     InboxDelivery,
     Notification,
@@ -21,12 +23,11 @@ from harness.session.notifications import (
     Policy,
     notify,
 )
-from harness.session.session_host import SessionInboxHost
+from harness.session.runs import Runs
+from harness.session.session_log import SessionLog
 from harness.session.signals import Accepted, Branch, create, decide, from_input
-
-if TYPE_CHECKING:
-    from harness.session.session_core import SessionCore
-
+from harness.session.state import IsVisible
+from harness.session.threads import Threads
 
 _Action: TypeAlias = Literal["deliver", "wake", "persist", "discard"]
 
@@ -43,9 +44,20 @@ class SentSignal(msgspec.Struct, frozen=True, kw_only=True):
 class SignalDelivery:
     """Contract: that of `SignalTarget`."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
-        self.inbox: NotificationInbox = NotificationInbox(SessionInboxHost(session))
+    def __init__(
+        self,
+        log: SessionLog,
+        harness: HarnessParts,
+        drivers: Drivers,
+        runs: Runs,
+        threads: Threads,
+        inbox: NotificationInbox,
+        is_visible: IsVisible,
+    ) -> None:
+        """`is_visible`: whether the model sees that signal."""
+        self._log, self._harness, self._drivers = log, harness, drivers
+        self._runs, self._threads, self._is_visible = runs, threads, is_visible
+        self.inbox: NotificationInbox = inbox
         self.policy: Policy | None = None
 
     @property
@@ -65,15 +77,14 @@ class SignalDelivery:
         If the agent accepts no input while it runs, the model sees the signal later, and the result says
         `persist`. Failures after that are emitted as an `error`.
         """
-        session = self._session
-        signal = from_input(value, id=session.harness.new_id())
+        signal = from_input(value, id=self._harness.new_id())
         branches = {"if_active": _branch(if_active), "if_idle": _branch(if_idle)}
         check_event(signal, "Invalid signal")
-        await session.thread.ensure()
-        await session.runs.wait_while_ending()
-        delivery = decide(signal, is_active=session.runs.is_running, **branches)
+        await self._threads.ensure()
+        await self._runs.wait_while_ending()
+        delivery = decide(signal, is_active=self._runs.is_running, **branches)
         check_event(delivery.signal, "Invalid signal")
-        numbered = session.bus.fold.facts.lanes.numbered(delivery.signal, is_visible=session.hooks.is_visible)
+        numbered = self._log.bus.fold.facts.lanes.numbered(delivery.signal, is_visible=self._is_visible)
         if numbered is None:
             accepted = Accepted(action="discard", reason="unchanged")
         else:
@@ -84,24 +95,23 @@ class SignalDelivery:
         self, value: NotificationInput | Mapping[str, Any], *, policy: Policy | None = None
     ) -> Notification:
         """Put a notification into the inbox, and deliver it as the policy says."""
-        await self._session.thread.ensure()
+        await self._threads.ensure()
         return await notify(self.post, value, policy or self.policy)
 
     async def save_reminder(
         self, message: str, reminder_type: str, role: Role, metadata: Mapping[str, Any] | None
     ) -> HarnessMessage | None:
         """Store a reminder in the thread, for the next time the model is asked. Returns it as stored."""
-        session = self._session
-        if not session.thread.is_set() or not session.harness.has_storage:
+        if not self._threads.is_set() or not self._harness.has_storage:
             return None
         signal = create(
             "reactive",
             message,
-            id=session.harness.new_id(),
+            id=self._harness.new_id(),
             attributes={"type": reminder_type},
             metadata={"role": role, **(metadata or {})},
         )
-        follower = session.hub.follower(session.hub.next_seq)
+        follower = self._log.hub.follower(self._log.hub.next_seq)
         try:
             self.add(signal)
             saved = [
@@ -114,20 +124,19 @@ class SignalDelivery:
     # SignalTarget
 
     def activity(self) -> Literal["active", "idle"]:
-        return "active" if self._session.runs.is_running else "idle"
+        return "active" if self._runs.is_running else "idle"
 
     async def deliver(
         self, signal: Signal, *, if_active: Literal["deliver", "queue"], if_idle: Literal["wake", "persist"]
     ) -> None:
-        session = self._session
-        await session.runs.wait_while_ending()
-        if session.runs.is_running:
+        await self._runs.wait_while_ending()
+        if self._runs.is_running:
             if if_active == "queue" or (if_idle == "wake" and not self._is_heard()):
-                session.runs.queue_signal(signal)
+                self._runs.queue_signal(signal)
             else:
                 self.add(signal)
         elif if_idle == "wake" and not self._would_cut_off(signal):
-            session.runs.wake(signal)
+            self._runs.wake(signal)
         else:
             self.add(signal)
 
@@ -137,24 +146,23 @@ class SignalDelivery:
 
     def add(self, signal: Signal) -> None:
         """Add the signal to the log, for the model's next step."""
-        session = self._session
-        conversation = session.conversation
+        conversation = self._drivers.conversation
         if conversation is not None:
             conversation.add(signal)
             conversation.context.outbox.flush()  # an accepted signal must be in the log
-            session.bus.deliver()
+            self._log.bus.deliver()
         else:
-            session.append(signal)
+            self._log.append(signal)
 
     def _would_cut_off(self, signal: Signal) -> bool:
         """Whether starting a run for it would give up a suspended one. Only messages of the user may do that;
         the model sees everything else when the run continues.
         """
-        return self._session.bus.fold.facts.is_suspended and signal.category != "user"
+        return self._log.bus.fold.facts.is_suspended and signal.category != "user"
 
     def _is_heard(self) -> bool:
         """Whether the agent accepts input while it runs."""
-        return "steer" in self._session.driver.capabilities
+        return "steer" in self._drivers.current.capabilities
 
     def _accept(self, action: _Action, signal: Signal, context: RequestContext | None) -> Accepted:
         run_id = ""
@@ -164,22 +172,21 @@ class SignalDelivery:
             elif action == "deliver" and not self._is_heard():
                 action = "persist"
                 if signal.category in _ADDRESSED:
-                    self._session.runs.queue_signal(signal)
+                    self._runs.queue_signal(signal)
                     return Accepted(action=action)
             run_id = self._carry_out(action, signal, context)
         except HarnessError as error:
-            self._session.append(Error(message=error.message, code="signal_failed"))
+            self._log.append(Error(message=error.message, code="signal_failed"))
         return Accepted(action=action, run_id=run_id)
 
     def _carry_out(self, action: _Action, signal: Signal, context: RequestContext | None) -> str:
         """Returns the id of the run that receives it; empty when that is a later one."""
-        session = self._session
         if action == "discard":
             return ""
         if action == "wake":
-            return session.runs.wake(signal, context)
+            return self._runs.wake(signal, context)
         self.add(signal)
-        return session.bus.fold.facts.open_run if action == "deliver" else ""
+        return self._log.bus.fold.facts.open_run if action == "deliver" else ""
 
 
 def _branch(value: Branch | Mapping[str, Any] | None) -> Branch | None:

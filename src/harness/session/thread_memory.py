@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from harness.events import Error, Event, MemoryStatus, Signal, Steering, UsageDe
 from harness.events.memory import Noting
 from harness.log.store import Query, Store, read_all
 from harness.native.loop.conversation import AgentConversation
+from harness.session.drivers import Drivers
 from harness.session.memory import (
     Memory,
     MemoryConfig,
@@ -30,11 +30,10 @@ from harness.session.memory import (
 )
 from harness.session.memory.thresholds import maximum
 from harness.session.open_thread import OpenThread
+from harness.session.runs import Runs
+from harness.session.session_log import SessionLog
+from harness.session.session_settings import SessionSettings
 from harness.session.threads import Threads
-
-if TYPE_CHECKING:
-    from harness.session.session_core import SessionCore
-
 
 _MEMORY = MemoryStatus.__module__
 """The module that defines the memory events."""
@@ -43,24 +42,26 @@ _MEMORY = MemoryStatus.__module__
 class ThreadMemory:
     """The observational memory of the current thread, if there is one."""
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
+    def __init__(
+        self, log: SessionLog, settings: SessionSettings, drivers: Drivers, runs: Runs, threads: Threads
+    ) -> None:
+        self._log, self._settings, self._drivers = log, settings, drivers
+        self._runs, self._threads = runs, threads
         self._memory: tuple[str, ObservationalMemory] | None = None
-        given = session.harness.memory_input
+        given = self._settings.harness.memory_input
         self._config = config_of(given) if isinstance(given, Memory) else None
         self._has_failed = False
         """Whether the current run ends because the memory failed."""
 
     @property
     def memory(self) -> ObservationalMemory | None:
-        thread_id = self._session.thread.get_id()
+        thread_id = self._threads.get_id()
         return self._memory[1] if self._memory is not None and self._memory[0] == thread_id else None
 
     async def prepare(self) -> None:
         """Open the memory for a run, if the harness has one."""
-        session = self._session
-        config = config_of(await session.harness.resolved_memory(session.runs.context))
-        bound = session.thread.current
+        config = config_of(await self._settings.harness.resolved_memory(self._runs.context))
+        bound = self._log.thread
         self._config = config
         if config is None or bound is None:
             return
@@ -73,7 +74,7 @@ class ThreadMemory:
 
     def before_message(self, message_id: str) -> Signal | None:
         """The marker of a long pause, to be put before a message."""
-        memory, conversation = self.memory, self._session.conversation
+        memory, conversation = self.memory, self._drivers.conversation
         if memory is None or conversation is None:
             return None
         return memory.before_message(conversation.entries, message_id)
@@ -90,7 +91,7 @@ class ThreadMemory:
             raise asyncio.CancelledError from failure
 
     async def after_run(self) -> None:
-        memory, conversation = self.memory, self._session.conversation
+        memory, conversation = self.memory, self._drivers.conversation
         has_failed, self._has_failed = self._has_failed, False
         if memory is not None and conversation is not None and not has_failed:
             await memory.after_turn(conversation.entries)
@@ -105,12 +106,11 @@ class ThreadMemory:
         return [RecallTool(self._archive(), scope=scope)] if scope else []
 
     def _archive(self) -> _Archive:
-        session = self._session
         return _Archive(
-            session.thread,
-            session.harness.store,
-            session.identity.get_resource_id,
-            lambda: session.conversation,
+            self._threads,
+            self._settings.harness.store,
+            self._settings.identity.get_resource_id,
+            lambda: self._drivers.conversation,
         )
 
     async def record(self) -> MemoryRecord | None:
@@ -126,7 +126,6 @@ class ThreadMemory:
             await opened[1].close()
 
     def _open(self, bound: OpenThread, config: MemoryConfig) -> ObservationalMemory:
-        session = self._session
         record = RecordFold()
         record.restore(bound.fold.memory.snapshot())
         if config.scope == "resource":  # where it is one thread of several
@@ -134,27 +133,29 @@ class ThreadMemory:
             known.threads = {key or bound.id: progress for key, progress in known.threads.items()}
 
         def is_in_hand() -> bool:
-            return session.thread.current is bound and self.memory is made
+            return self._log.thread is bound and self.memory is made
 
         def append(event: Event) -> Event | None:
-            return session.append(event) if is_in_hand() else None
+            return self._log.append(event) if is_in_hand() else None
 
         def count(used: UsageDelta) -> None:
             if is_in_hand():
-                session.append_all([used], bound.id)
+                self._log.append_all([used], bound.id)
 
         made = ObservationalMemory(
             config,
             append=append,
-            observer=lambda: _Metered(session.om.observer.resolved_model(), count),
-            reflector=lambda: _Metered(session.om.reflector.resolved_model(), count),
+            observer=lambda: _Metered(self._settings.om.observer.resolved_model(), count),
+            reflector=lambda: _Metered(self._settings.om.reflector.resolved_model(), count),
             record=record,
             thread_id=bound.id,
-            resource_id=session.identity.get_resource_id(),
+            resource_id=self._settings.identity.get_resource_id(),
             on_failure=lambda failure: self._failed_behind(failure) if is_in_hand() else None,
-            others=_Others(session.thread, session.harness.store) if config.scope == "resource" else None,
-            clock_ms=session.harness.clock,
-            new_id=session.harness.new_id,
+            others=_Others(self._threads, self._settings.harness.store)
+            if config.scope == "resource"
+            else None,
+            clock_ms=self._settings.harness.clock,
+            new_id=self._settings.harness.new_id,
         )
         return made
 
@@ -174,19 +175,19 @@ class ThreadMemory:
 
     def _chosen(self, kind: Noting) -> int | None:
         """The threshold that the session, its thread or the harness sets; None: the usual one."""
-        chosen = self._session.state.peek(f"{kind}Threshold")
-        chosen = chosen or getattr(self._session.harness.om_config, f"default_{kind}_threshold")
+        chosen = self._settings.state.peek(f"{kind}Threshold")
+        chosen = chosen or getattr(self._settings.harness.om_config, f"default_{kind}_threshold")
         return None if chosen == self.usual_threshold(kind) else chosen
 
     def _failed(self, failure: MemoryFailure) -> None:
         self._has_failed = True
-        self._session.append(Error(message=str(failure), code="memory_failed"))
+        self._log.append(Error(message=str(failure), code="memory_failed"))
 
     def _failed_behind(self, failure: MemoryFailure) -> None:
         """Background work failed: abort the current run, which must not continue without its memory."""
-        if self._session.runs.is_running:
+        if self._runs.is_running:
             self._failed(failure)
-            self._session.runs.abort(pauses_queue=False)
+            self._runs.abort(pauses_queue=False)
 
 
 class _Metered:

@@ -13,7 +13,7 @@ import logging
 from builtins import list as List  # noqa: N812
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import HarnessError, LogLocked, UnknownSession, UsageError
 from harness.events import ModeChanged, StateChanged, ThreadCreated, ThreadRenamed
@@ -32,6 +32,7 @@ from harness.log.codec import spelled_out
 from harness.log.ids import is_log_id
 from harness.log.store import Fork, Metadata, Query, read_all
 from harness.session.child_threads import HIDDEN
+from harness.session.drivers import Drivers
 from harness.session.locking import call
 from harness.session.open_thread import (
     OpenThread,
@@ -41,11 +42,10 @@ from harness.session.open_thread import (
     thread_of,
 )
 from harness.session.public_side import public
+from harness.session.runs import Runs
+from harness.session.session_log import SessionLog
+from harness.session.session_settings import SessionSettings
 from harness.session.thread_fold import rest
-
-if TYPE_CHECKING:
-    from harness.session.session_core import SessionCore
-
 
 _logger = logging.getLogger("harness.session")
 _FORK_MARK = "forkedSubagent"
@@ -63,44 +63,56 @@ class Threads:
     Without storage nothing can be read and nothing is stored.
     """
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
-        self.current: OpenThread | None = None
+    def __init__(
+        self,
+        log: SessionLog,
+        settings: SessionSettings,
+        drivers: Drivers,
+        runs: Runs,
+        *,
+        use: Callable[[OpenThread], object],
+        use_none: Callable[[], object],
+    ) -> None:
+        """`use`: work on that thread from now on; `use_none`: on none."""
+        self._log, self._settings, self._drivers, self._runs = log, settings, drivers, runs
+        self._use, self._use_none = use, use_none
         self.is_closed = False
         """Whether the session was closed: no thread is opened any more."""
         self._turn = asyncio.Lock()
 
+    @property
+    def current(self) -> OpenThread | None:
+        return self._log.thread
+
     def get_id(self) -> str | None:
         """The id of the open thread; None without one."""
-        return self.current.id if self.current is not None else None
+        return self._log.thread_id
 
     def is_set(self) -> bool:
         """Whether a thread is open."""
-        return self.current is not None
+        return self._log.thread is not None
 
     def require_id(self) -> str:
         """The id of the open thread. Raises UsageError without one."""
-        if self.current is None:
-            raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
-        return self.current.id
+        return self._log.require_thread().id
 
     def list(
         self, *, all_resources: bool = False, include_forked_subagents: bool = False
     ) -> List[HarnessThread]:
         """Most recently changed first. Raises StoreError."""
-        harness = self._session.harness
+        harness = self._settings.harness
         if not harness.has_storage:
             return []
         query = Query(
             kind="thread",
-            resource_id=None if all_resources else self._session.identity.get_resource_id(),
+            resource_id=None if all_resources else self._settings.identity.get_resource_id(),
             without_settings=() if include_forked_subagents else (_FORK_MARK,),
         )
         return [thread_of(metadata) for metadata in harness.store.find(query)]
 
     def get_by_id(self, *, thread_id: str) -> HarnessThread | None:
         """The thread of that id; None if there is none."""
-        harness = self._session.harness
+        harness = self._settings.harness
         try:
             metadata = known_thread(harness.store, thread_id) if harness.has_storage else None
         except UnknownSession:
@@ -109,7 +121,7 @@ class Threads:
 
     def list_messages(self, *, thread_id: str, limit: int | None = None) -> List[HarnessMessage]:
         """The newest `limit` messages, oldest first."""
-        harness = self._session.harness
+        harness = self._settings.harness
         if not harness.has_storage or limit == 0:
             return []
         try:
@@ -126,7 +138,7 @@ class Threads:
 
     def first_user_message(self, *, thread_id: str) -> HarnessMessage | None:
         """What the user wrote first in a thread; None if nothing was written."""
-        harness = self._session.harness
+        harness = self._settings.harness
         if not harness.has_storage:
             return None
         try:
@@ -149,11 +161,11 @@ class Threads:
 
     async def get_setting(self, *, key: str) -> Any:
         """A setting of the current thread; None when it has none of that name."""
-        return self.setting(key) if self._session.harness.has_storage else None
+        return self.setting(key) if self._settings.harness.has_storage else None
 
     async def set_setting(self, *, key: str, value: Any) -> None:
         """Store a setting with the current thread. Best effort."""
-        if self._session.harness.has_storage:
+        if self._settings.harness.has_storage:
             self.save_setting(key, value)
 
     async def delete_setting(self, *, key: str) -> None:
@@ -162,19 +174,18 @@ class Threads:
 
     def setting(self, key: str) -> Any:
         """A setting of the open thread; None when it has none of that name."""
-        return None if self.current is None else self.current.setting(key)
+        return self._log.setting(key)
 
     def save_setting(self, key: str, value: Any) -> None:
         """Store a setting with the open thread."""
-        if self.current is not None:
-            self.current.save_settings({key: value})
+        self._log.save_setting(key, value)
 
     # Opening and closing
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
         """One change of the open thread after the other. Raises UsageError in a wrong event loop."""
-        self._session.harness.require_loop()
+        self._settings.harness.require_loop()
         async with self._turn:
             yield
 
@@ -192,7 +203,7 @@ class Threads:
 
     async def _has_taken(self, thread_id: str) -> bool:
         """Open it; False when it is open elsewhere, or was just deleted."""
-        await self._session.runs.stop()
+        await self._runs.stop()
         try:
             await self._take(thread_id, lambda: self._open(thread_id))
         except (LogLocked, UnknownSession):
@@ -207,7 +218,7 @@ class Threads:
 
     async def ensure(self) -> None:
         """Create a thread if none is open."""
-        if self.current is not None:
+        if self._log.thread is not None:
             return
         async with self._alone():
             if not self.is_set():
@@ -215,17 +226,16 @@ class Threads:
 
     async def switch(self, *, thread_id: str) -> None:
         """Raises UnknownSession, and LogLocked when it is open elsewhere."""
-        session = self._session
         async with self._alone():
             previous = self.get_id()
-            await session.runs.stop()
+            await self._runs.stop()
             self._check_there(thread_id)
             if thread_id != previous:
                 await self._take(thread_id, lambda: self._open(thread_id))
                 self._load()
             else:
-                rest(session.bus.fold, is_running=False)
-            session.bus.notify(ThreadChangedEvent(thread_id=thread_id, previous_thread_id=previous))
+                rest(self._log.bus.fold, is_running=False)
+            self._log.bus.notify(ThreadChangedEvent(thread_id=thread_id, previous_thread_id=previous))
 
     async def clone(
         self, *, source_thread_id: str = "", title: str = "", resource_id: str = ""
@@ -242,17 +252,16 @@ class Threads:
             UnknownSession: When there is no such thread.
 
         """
-        session = self._session
         async with self._alone():
             source_id = source_thread_id or self.get_id()
             if source_id is None:
                 raise UsageError("No source thread to clone", hint="name one, or select a thread first")
-            await session.harness.require_memory()
-            await session.runs.stop()
+            await self._settings.harness.require_memory()
+            await self._runs.stop()
             self._check_there(source_id)
             metadata = self._metadata_of_clone(source_id, title, resource_id)
-            store, thread_id = session.harness.store, metadata.session_id
-            secrets = session.harness.secrets
+            store, thread_id = self._settings.harness.store, metadata.session_id
+            secrets = self._settings.harness.secrets
             opened = await self._take(thread_id, lambda: create_thread(store, metadata, secrets))
             created = ThreadCreated(
                 id=thread_id,
@@ -261,15 +270,15 @@ class Threads:
                 cloned_from=source_id,
                 metadata=metadata.settings,
             )
-            session.append_all([created], thread_id)
+            self._log.append_all([created], thread_id)
             opened.close_inherited(_LEFT_TO_THE_SOURCE)
-            session.bus.deliver()
+            self._log.bus.deliver()
             self._load()
             return thread_of(opened.metadata)
 
     async def rename(self, *, title: str) -> None:
         """Does nothing without a thread."""
-        opened = self.current
+        opened = self._log.thread
         if opened is None:
             return
         title = opened.storable_title(title)
@@ -278,12 +287,11 @@ class Threads:
         old_title, opened.metadata.name = opened.metadata.name, title
         opened.metadata.updated_ms = opened.hub.clock()
         opened.save()
-        self._session.append(ThreadRenamed(title=title, old_title=old_title))
+        self._log.append(ThreadRenamed(title=title, old_title=old_title))
 
     async def delete(self, *, thread_id: str) -> None:
         """Raises UnknownSession, and LogLocked when it is open elsewhere."""
-        session = self._session
-        if not session.harness.has_storage:
+        if not self._settings.harness.has_storage:
             return
         async with self._alone():
             self._check_there(thread_id)
@@ -296,38 +304,37 @@ class Threads:
                 if was_current:
                     await self._take_back(thread_id)
                 raise
-            session.bus.notify(ThreadDeletedEvent(thread_id=thread_id, was_current=was_current))
+            self._log.bus.notify(ThreadDeletedEvent(thread_id=thread_id, was_current=was_current))
 
     async def release(self) -> None:
         """Close the current thread. The next session that opens it may answer what waits there."""
         async with self._turn:
-            await self._session.runs.leave()
+            await self._runs.leave()
             await self._release()
 
     async def _create(self, title: str, thread_id: str) -> HarnessThread:
-        session = self._session
-        await session.runs.stop()
-        thread_id = thread_id or session.harness.new_id()
+        await self._runs.stop()
+        thread_id = thread_id or self._settings.harness.new_id()
         if not is_log_id(thread_id):
             raise UsageError(
                 f"no thread can be named {thread_id!r}", hint="use 1 to 128 letters, digits, - and _"
             )
-        mode = session.mode.resolve()
-        model_id = session.model.get() or mode.default_model_id
+        mode = self._settings.mode.resolve()
+        model_id = self._settings.model.get() or mode.default_model_id
         settings: dict[str, Any] = {"currentModeId": mode.id}
         if model_id:
             settings |= {"currentModelId": model_id, f"modeModelId_{mode.id}": model_id}
-        if project := session.state.peek("projectPath"):
+        if project := self._settings.state.peek("projectPath"):
             settings["projectPath"] = project
         metadata = self._metadata(thread_id, title, settings)
-        store, secrets = session.harness.store, session.harness.secrets
+        store, secrets = self._settings.harness.store, self._settings.harness.secrets
         opened = await self._take(thread_id, lambda: create_thread(store, metadata, secrets))
-        session.append(
+        self._log.append(
             ThreadCreated(
                 id=thread_id,
                 resource_id=metadata.resource_id,
                 title=metadata.name,
-                state=session.state.stored() or None,
+                state=self._settings.state.stored() or None,
                 metadata=metadata.settings,
             )
         )
@@ -339,7 +346,7 @@ class Threads:
         Only this thread refers to them, and as its forks they would prevent the deletion of its log. Raises LogLocked
         before anything is deleted.
         """
-        store = self._session.harness.store
+        store = self._settings.harness.store
         if not store.is_live(thread_id):
             sides = store.find(Query(kind="thread", settings={HIDDEN: True, "parentThreadId": thread_id}))
             for side in sides:
@@ -347,12 +354,11 @@ class Threads:
         store.delete(thread_id)
 
     async def _release(self) -> None:
-        session = self._session
-        await session.runs.stop()
-        opened, self.current = self.current, None
+        await self._runs.stop()
+        opened, self._log.thread = self._log.thread, None
         if opened is not None:
             try:
-                session.use_no_thread()
+                self._use_none()
             finally:
                 await self._close(opened)
 
@@ -361,17 +367,16 @@ class Threads:
             raise UsageError(
                 "this session is closed", hint="create another one, or call init() of the harness again"
             )
-        session = self._session
-        lock, old = session.harness.thread_lock, self.current
+        lock, old = self._settings.harness.thread_lock, self._log.thread
         await call(lock.acquire, thread_id)
         try:
-            await session.runs.stop()  # a run may have begun meanwhile
+            await self._runs.stop()  # a run may have begun meanwhile
             opened = open_thread()
         except BaseException:
             await quietly_release(lock, thread_id)
             raise
         try:
-            session.use(opened)
+            self._use(opened)
         except BaseException:
             await self._close(opened)
             raise
@@ -383,13 +388,13 @@ class Threads:
         """Close the thread and release its lock, whatever fails."""
         try:
             try:
-                await self._session.drivers.close()
+                await self._drivers.close()
             finally:
                 opened.close()
         except Exception:
             _logger.exception("thread %s could not be closed in order", opened.id)
         finally:
-            await quietly_release(self._session.harness.thread_lock, opened.id)
+            await quietly_release(self._settings.harness.thread_lock, opened.id)
 
     async def _take_back(self, thread_id: str) -> None:
         """Reopen a thread that could not be deleted, if possible."""
@@ -399,26 +404,26 @@ class Threads:
             _logger.warning("thread %s could not be reopened", thread_id, exc_info=True)
 
     def _open(self, thread_id: str) -> OpenThread:
-        return reopen_thread(self._session.harness.store, thread_id, self._session.harness.secrets)
+        return reopen_thread(self._settings.harness.store, thread_id, self._settings.harness.secrets)
 
     def _check_there(self, thread_id: str) -> None:
-        if not self._session.harness.holds(thread_id):
+        if not self._settings.harness.holds(thread_id):
             raise UnknownSession(f"Thread not found: {thread_id}", hint="session.thread.list() shows them")
 
     def _metadata(self, thread_id: str, title: str, settings: dict[str, Any]) -> Metadata:
         return Metadata(
             session_id=thread_id,
             kind="thread",
-            start_time=str(self._session.harness.clock() // 1000),
+            start_time=str(self._settings.harness.clock() // 1000),
             name=title,
-            agent=self._session.harness.id,
-            resource_id=self._session.identity.get_resource_id(),
-            cwd=self._session.cwd,
+            agent=self._settings.harness.id,
+            resource_id=self._settings.identity.get_resource_id(),
+            cwd=self._settings.cwd,
             settings=settings,
         )
 
     def _metadata_of_clone(self, source_id: str, title: str, resource_id: str) -> Metadata:
-        harness = self._session.harness
+        harness = self._settings.harness
         source = harness.store.metadata(source_id)
         settings = {k: v for k, v in source.settings.items() if k not in _FORGOTTEN_BY_CLONES}
         metadata = self._metadata(harness.new_id(), title or source.name or "Cloned Thread", settings)
@@ -435,37 +440,36 @@ class Threads:
             _logger.warning("not all that thread %s had could be restored", thread_id, exc_info=True)
 
     def _restore(self) -> None:
-        session = self._session
-        opened = self.current
+        opened = self._log.thread
         assert opened is not None, "a thread was taken"
         # The log is the truth: a process may have died before it could save the setting.
         saved_mode = opened.fold.facts.mode_id or opened.setting("currentModeId")
-        if saved_mode in session.harness.modes and saved_mode != session.mode.get():
-            previous = session.mode.enter(saved_mode)
-            session.append(ModeChanged(mode_id=saved_mode, previous_mode_id=previous))
-        if opened.setting("currentModeId") not in (None, session.mode.get()):
-            self.save_setting("currentModeId", session.mode.get())
-        mode = session.mode.resolve()
-        model_id = session.model.resolve_for_mode(mode) or opened.setting("currentModelId")
+        if saved_mode in self._settings.harness.modes and saved_mode != self._settings.mode.get():
+            previous = self._settings.mode.enter(saved_mode)
+            self._log.append(ModeChanged(mode_id=saved_mode, previous_mode_id=previous))
+        if opened.setting("currentModeId") not in (None, self._settings.mode.get()):
+            self.save_setting("currentModeId", self._settings.mode.get())
+        mode = self._settings.mode.resolve()
+        model_id = self._settings.model.resolve_for_mode(mode) or opened.setting("currentModelId")
         if model_id:
-            session.model.select(str(model_id))
+            self._settings.model.select(str(model_id))
         memory = {key: value for key in _MEMORY_KEYS if (value := opened.setting(key)) is not None}
-        changed, unlogged = session.state.restore(opened.fold.facts.state, memory)
+        changed, unlogged = self._settings.state.restore(opened.fold.facts.state, memory)
         if unlogged:
-            session.append(StateChanged(changes=unlogged))
+            self._log.append(StateChanged(changes=unlogged))
         if news := [key for key in changed if key not in unlogged]:
             state = {**opened.fold.facts.state, **memory}
-            session.bus.emit(StateRestored(state=state, changed_keys=news))
+            self._log.bus.emit(StateRestored(state=state, changed_keys=news))
         thresholds = {
-            "observationThreshold": session.om.observer.threshold(),
-            "reflectionThreshold": session.om.reflector.threshold(),
+            "observationThreshold": self._settings.om.observer.threshold(),
+            "reflectionThreshold": self._settings.om.reflector.threshold(),
         }
         missing = {key: value for key, value in thresholds.items() if opened.setting(key) is None}
         if missing:
             opened.save_settings(missing)
-        target = session.harness.plan_target(mode)
+        target = self._settings.harness.plan_target(mode)
         if opened.fold.facts.is_plan_approved and not opened.fold.facts.open_run and target.id != mode.id:
-            session.mode.change(target.id)  # the process stopped between the approval and this change
+            self._settings.mode.change(target.id)  # the process stopped between the approval and this change
 
 
 def _is_said(message: HarnessMessage) -> bool:

@@ -1,10 +1,10 @@
-"""Drivers of a session's agent, with one interface: this one is for the built-in loop, `program_driver` for programs."""
+"""The driver of the built-in loop in a session."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -26,11 +26,15 @@ from harness.native.loop.resources import Resources
 from harness.native.loop.system_prompt import news
 from harness.native.loop.transcript import KnownTalk
 from harness.runs.turn_checkpoints import LateCheckpoints, recorder_in
-from harness.session.config import BackingAgent, CommandAgent, Mode, tools_of
+from harness.session.config import BackingAgent, Mode, tools_of
 from harness.session.held_tool import allowed_tools
 from harness.session.outputs import FinalAnswerTool, WantedOutput
 from harness.session.permissions import declined
-from harness.session.runs import Ended
+from harness.session.run_hooks import RunHooks
+from harness.session.run_outcomes import Ended
+from harness.session.runs import Runs
+from harness.session.session_log import SessionLog
+from harness.session.session_settings import SessionSettings
 from harness.session.signals import create
 from harness.session.user_message import UserMessage
 from harness.usage.run_cost import prices_of
@@ -38,61 +42,6 @@ from harness.usage.run_cost import prices_of
 if TYPE_CHECKING:
     from harness.native.additions.checks import AroundCalls
     from harness.native.loop.loop_gate import LoopGate
-    from harness.session.session_core import SessionCore
-
-
-class AgentDriver(Protocol):
-    """Contract: `send` and `resume` return when the run ends or is suspended; cancelling them stops it."""
-
-    agent_name: str
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """What the agent can do.
-
-        The built-in loop: `steer`, `approve`, `suspend`, `tools`, `memory`, `goals` and `compact`. A program: `resume`
-        (it continues its own session), `model` and `append_system_prompt` (it accepts them), `steer`
-        while its current run accepts input; one that is held in a conversation also `approve`, `ask` and `plan`
-        (its questions can be answered) and `files`. What it knows of other agents' runs: `history` (everything) or
-        `briefing` (a summary before its prompt).
-        """
-        ...
-
-    async def send(self, message: UserMessage, run_id: str) -> Ended:
-        """Start a run with this id."""
-        ...
-
-    async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
-        """Continue the suspended run. `ends`: stop it as soon as it has taken in the answers."""
-        ...
-
-    async def wake(self, signal: Signal, run_id: str) -> Ended:
-        """Start a run because of a signal."""
-        ...
-
-    async def compact(self, focus: str, run_id: str) -> Ended:
-        """Sum up the conversation so far. Raises UsageError where only the agent itself can do so."""
-        ...
-
-    def configured(self) -> BackingAgent | CommandAgent:
-        """The agent with its instructions and tools in the current mode."""
-        ...
-
-    def leave(self) -> bool:
-        """Release a run that only waits for the user, so that it can be resumed; False without one."""
-        ...
-
-    def join(self, message: UserMessage) -> bool:
-        """Give the message to the current run; False when that accepts no input."""
-        ...
-
-    def reply(self, reply: RelayReply) -> bool:
-        """Answer the current run; False when it does not wait for this answer."""
-        ...
-
-    async def close(self) -> None:
-        """The thread is left: end what lasts from one run to the next."""
-        ...
 
 
 class NativeDriver:
@@ -114,8 +63,8 @@ class NativeDriver:
         )
     )
 
-    def __init__(self, session: SessionCore) -> None:
-        self._session = session
+    def __init__(self, log: SessionLog, settings: SessionSettings, runs: Runs, hooks: RunHooks) -> None:
+        self._log, self._settings, self._runs, self._hooks = log, settings, runs, hooks
         self._loaded: tuple[str, AgentConversation] | None = None
         self._logged_warnings = 0
         self._windows: dict[str, int | None] = {}
@@ -133,11 +82,9 @@ class NativeDriver:
     @property
     def conversation(self) -> AgentConversation:
         """The conversation of the current thread; read from its log when it is first needed."""
-        thread = self._session.thread.current
-        if thread is None:
-            raise UsageError("No active thread on here", hint="call select_or_create_thread() first")
+        thread = self._log.require_thread()
         if self._loaded is None or self._loaded[0] != thread.id:
-            context = self._session.host.loop_context(thread.hub)
+            context = self._hooks.host.loop_context(thread.hub)
             past = stored_history(thread.store, thread.id)
             self._loaded = (
                 thread.id,
@@ -167,7 +114,7 @@ class NativeDriver:
         conversation = self.conversation
         if told := self._mode_signal():
             conversation.add(told)
-        if pause := self._session.hooks.memory.before_message(message.id):
+        if pause := self._hooks.memory.before_message(message.id):
             conversation.add(pause)
         sending = conversation.send(
             options, message.text, message.attachments, message_id=message.id, run_id=run_id
@@ -176,7 +123,7 @@ class NativeDriver:
 
     def _mode_signal(self) -> Signal | None:
         """What a mode says that keeps the prefix, unless the model has been told already."""
-        mode = self._session.mode.resolve()
+        mode = self._settings.mode.resolve()
         if not mode.keeps_prefix:
             return None
         texts = (entry.turn.text for entry in reversed(self.conversation.entries))
@@ -185,14 +132,14 @@ class NativeDriver:
             return None
         text = mode.instructions or "What the mode before said no longer holds: the work may be done."
         return create(
-            "reactive", text, id=self._session.harness.new_id(), tag_name="mode", attributes={"id": mode.id}
+            "reactive", text, id=self._settings.harness.new_id(), tag_name="mode", attributes={"id": mode.id}
         )
 
     async def resume(self, replies: Mapping[str, RelayReply], *, ends: bool = False) -> Ended:
         options = await self.options()
         if ends:
             options = replace(options, stop_when=lambda _context: True)
-        run_id = self._session.bus.fold.facts.open_run
+        run_id = self._log.bus.fold.facts.open_run
         return await self._within_limits(run_id, self.conversation.resume(options, replies))
 
     async def wake(self, signal: Signal, run_id: str) -> Ended:
@@ -206,9 +153,9 @@ class NativeDriver:
 
     async def _within_limits(self, run_id: str, running: Coroutine[Any, Any, Ended]) -> Ended:
         """Wait until the run has ended by itself or by one of its time limits."""
-        session, context = self._session, self.conversation.context
+        context = self.conversation.context
         context.has_output = False
-        watch = TimeLimits(context, run_id, session.runs.limits, session.runs.cancel)
+        watch = TimeLimits(context, run_id, self._runs.limits, self._runs.cancel)
         watch.watch()
         try:
             return await self._recorded(run_id, running)
@@ -217,7 +164,7 @@ class NativeDriver:
 
     async def _recorded(self, run_id: str, running: Coroutine[Any, Any, Ended]) -> Ended:
         """With checkpoints around what may change files, so that it can be undone."""
-        folder, hub = self._session.working_directory, self.conversation.context.hub
+        folder, hub = self._settings.working_directory, self.conversation.context.hub
         checkpoints = self._checkpoints = LateCheckpoints(lambda: recorder_in(folder, hub, run_id))
         try:
             try:
@@ -258,33 +205,31 @@ class NativeDriver:
         await resources.close()
 
     def configured(self) -> BackingAgent:
-        session = self._session
-        mode, agent = session.mode.resolve(), session.agent
+        mode, agent = self._settings.mode.resolve(), self._settings.agent
         assert isinstance(agent, BackingAgent)
-        instructions = session.harness.instructions_for(agent, mode)
+        instructions = self._settings.harness.instructions_for(agent, mode)
         return replace(agent, instructions=instructions, tools=self._tools(mode, agent))
 
     async def options(self) -> AgentOptions:
         """The options of the next run, from the current mode, model and tools."""
-        session = self._session
-        context, limits = session.runs.context, session.runs.limits
+        context, limits = self._runs.context, self._runs.limits
         model = await self._model()
         if limits.max_budget_usd is not None:
-            self.conversation.context.cost_of = prices_of(session.working_directory, must_hold=True)
-        await session.hooks.memory.prepare()
-        await session.resolve_workspace(context)
+            self.conversation.context.cost_of = prices_of(self._settings.working_directory, must_hold=True)
+        await self._hooks.memory.prepare()
+        await self._settings.resolve_workspace(context)
         self._warn_of_servers()
         self.agent_name = (agent := self.configured()).name
         tools, more = tools_of(agent.tools, context), self._more_tools()
-        wanted, around = session.runs.output, self._around_calls(agent)
+        wanted, around = self._runs.output, self._around_calls(agent)
         final = _final_answer(wanted, model, has_tools=bool(tools or more()))
         if self._is_toy(model.name):
             tools, more = (), tuple
-        options = session.hooks.options = AgentOptions(
+        options = self._hooks.options = AgentOptions(
             model=model,
             tools=(*tools, *final),
             more_tools=more,
-            permissions=session.permissions.of((*tools, *final), is_main=True, more=more),
+            permissions=self._settings.permissions.of((*tools, *final), is_main=True, more=more),
             lasting_prompt=await _lasting(agent),
             system_prompt=agent.instructions,
             news=news,
@@ -299,17 +244,17 @@ class NativeDriver:
             max_output_tokens=agent.max_output_tokens,
             context_window=await self._window(model.name, agent.context_window),
             stops_repeats=True,
-            restates_tasks=not session.hooks.shows_tasks,
+            restates_tasks=not self._hooks.shows_tasks,
             relay_deadline_s=None,
             request=context,
             refusal=declined,
             agent=agent.name,
-            before_step=session.hooks.before_step,
+            before_step=self._hooks.before_step,
             before_work=self._before_work,
             before_call=around.before_call if around is not None else None,
             before_run=around.before_run if around is not None else None,
             after_call=around.after_call if around is not None else None,
-            after_answer=session.hooks.after_answer,
+            after_answer=self._hooks.after_answer,
             schema=None if wanted is None or final else wanted.shape.schema,
             stop_when=None if wanted is None or not final else lambda _context: wanted.is_settled,
         )
@@ -320,12 +265,12 @@ class NativeDriver:
         if model == TOY and model not in self._notices:
             self._notices.add(model)
             self.conversation.context.outbox.flush()
-            self._session.append(Info(message=WHAT_IT_IS, code="toy_model"))
+            self._log.append(Info(message=WHAT_IT_IS, code="toy_model"))
         return model == TOY
 
     def _around_calls(self, agent: BackingAgent) -> AroundCalls | None:
         """What is asked before and after each call: that of the agent, then the guards; None: nothing is."""
-        guards = self._session.hooks.guards
+        guards = self._hooks.guards
         if agent.around is not None and self._around is None:
             self._around = agent.around(lambda: self.conversation.context.env)
         parts = [part for part in (self._around, guards if guards.has_calls else None) if part is not None]
@@ -337,14 +282,14 @@ class NativeDriver:
 
     async def _gate(self) -> LoopGate | None:
         """What asks at the limits of `harness budget`; None without limits. Raises BadConfig."""
-        session, thread, context = self._session, self._session.thread.current, self.conversation.context
-        if thread is None or not has_limits(session.working_directory):
+        thread, context = self._log.thread, self.conversation.context
+        if thread is None or not has_limits(self._settings.working_directory):
             return None
         from harness.native.loop.loop_gate import LoopGate
         from harness.usage.budget import guard_of  # only here: most conversations have no limit
 
         context.outbox.flush()
-        guard = guard_of(session.working_directory, thread.store, thread.id, asks=True)
+        guard = guard_of(self._settings.working_directory, thread.store, thread.id, asks=True)
         if guard is None:
             return None
         context.cost_of = guard.cost_of
@@ -354,19 +299,18 @@ class NativeDriver:
     async def _window(self, model: str, given: int | None) -> int | None:
         """Asked of a server of the user's own once for each model. Raises UsageError where it reads too little."""
         if model not in self._windows:
-            session = self._session
             self._windows[model] = await asyncio.to_thread(
-                window_for, model, given, session.working_directory, session.harness.environ
+                window_for, model, given, self._settings.working_directory, self._settings.harness.environ
             )
         return given or self._windows[model]
 
     async def _model(self) -> Model:
         """The agent's own, else the selected one, else the default of the mode or of the environment."""
-        session, mode, agent = self._session, self._session.mode.resolve(), self._session.agent
+        mode, agent = self._settings.mode.resolve(), self._settings.agent
         if isinstance(agent, BackingAgent) and agent.model is not None:
             return agent.model
-        harness = session.harness
-        model_id = session.model.get() or mode.default_model_id or _usual_model(harness.environ, mode)
+        harness = self._settings.harness
+        model_id = self._settings.model.get() or mode.default_model_id or _usual_model(harness.environ, mode)
         others = agent.fallback_models if isinstance(agent, BackingAgent) else ()
         model: Model = harness.catalogue.resolve(model_id)
         if is_own_server(model.name) and model.name not in self._knows_tools:
@@ -379,42 +323,42 @@ class NativeDriver:
         return with_fallbacks(model, list(map(harness.catalogue.resolve, others)))
 
     def _warn_of_servers(self) -> None:
-        session, warnings = self._session, self._session.harness.mcp.warnings
+        warnings = self._settings.harness.mcp.warnings
         new = [Warning(message=text, code="mcp") for text in warnings[self._logged_warnings :]]
         self._logged_warnings = len(warnings)
-        if new and session.thread.current is not None:
-            session.append_all(new, session.hub.log_id)
+        if new and self._log.thread is not None:
+            self._log.append_all(new, self._log.hub.log_id)
 
     def _more_tools(self) -> Callable[[], Sequence[Tool]]:
         """The tools that MCP servers offer now, also those added since the run began."""
-        session, mode = self._session, self._session.mode.resolve()
+        mode = self._settings.mode.resolve()
         known: tuple[Sequence[Tool], list[Tool]] = ((), [])
 
         def more() -> Sequence[Tool]:
             nonlocal known
-            offered = session.harness.mcp.tools(mode.mcp_servers)
+            offered = self._settings.harness.mcp.tools(mode.mcp_servers)
             if offered is not known[0]:
-                known = (offered, allowed_tools(session.permissions, offered, mode))
+                known = (offered, allowed_tools(self._settings.permissions, offered, mode))
             return known[1]
 
         return more
 
     def _tools(self, mode: Mode, agent: BackingAgent) -> tuple[Tool, ...]:
         """Each name once; a later set overrides an earlier one. The model never sees a denied tool."""
-        session, context = self._session, self._session.runs.context
+        context = self._runs.context
         own = tools_of(mode.tools, context) if mode.tools is not None else tools_of(agent.tools, context)
-        browser, workspace = session.harness.browser, session.workspace
+        browser, workspace = self._settings.harness.browser, self._settings.workspace
         sets = (
             own,
             workspace.tools() if workspace is not None else (),
             browser.tools() if browser is not None else (),
-            session.harness.mcp.tools(mode.mcp_servers),
-            session.hooks.builtin_tools(),
-            tools_of(session.harness.tools, context),
+            self._settings.harness.mcp.tools(mode.mcp_servers),
+            self._hooks.builtin_tools(),
+            tools_of(self._settings.harness.tools, context),
             tools_of(mode.additional_tools, context),
         )
         found = {tool.spec.name: tool for tools in sets for tool in tools}
-        return tuple(allowed_tools(session.permissions, found.values(), mode))
+        return tuple(allowed_tools(self._settings.permissions, found.values(), mode))
 
 
 async def _lasting(agent: BackingAgent) -> str:
