@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from harness.clients.commands import Approve
-from harness.clients.inbox.source import InboxSource, open_inbox
+from harness.clients.contract import Sessions
+from harness.clients.local_sessions import open_sessions
 from harness.clients.server_address import TOKEN_VARIABLE, leave_address
 from harness.errors import UsageError
 from harness.events import Relay, Result, SessionStart, ToolStart
@@ -37,7 +38,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileStore:
     return FileStore(str(tmp_path / "data" / "harness" / "sessions"))
 
 
-def until(inbox: InboxSource, is_so: Callable[[], Any]) -> Any:
+def until(inbox: Sessions, is_so: Callable[[], Any]) -> Any:
     deadline_s, seen = time.monotonic() + TIMEOUT_S, 0
     while not (found := is_so()):
         assert time.monotonic() < deadline_s, inbox.page().rows
@@ -45,7 +46,7 @@ def until(inbox: InboxSource, is_so: Callable[[], Any]) -> Any:
     return found
 
 
-def shows(inbox: InboxSource, session: str, state: str, *, is_live: bool) -> InboxRow:
+def shows(inbox: Sessions, session: str, state: str, *, is_live: bool) -> InboxRow:
     """Waits until its row is so."""
 
     def found() -> InboxRow | None:
@@ -85,11 +86,11 @@ def chat_program(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]
 
 
 def test_a_session_of_a_server_waits_and_is_lost_with_it(tmp_path: Path, store: FileStore) -> None:
-    with serve_program(tmp_path) as server, open_inbox(store, PRICES) as early:
+    with serve_program(tmp_path) as server, open_sessions(store, PRICES) as early:
         session = server.create(model=script(tmp_path, [bash("/bin/echo one", "a")]), prompt="go")
         row = shows(early, session, "needs-approval", is_live=True)
         assert row.can.answer
-        with open_inbox(store, PRICES) as late:
+        with open_sessions(store, PRICES) as late:
             shows(late, session, "needs-approval", is_live=True)
             server.kill()
             for inbox in (early, late):
@@ -98,7 +99,7 @@ def test_a_session_of_a_server_waits_and_is_lost_with_it(tmp_path: Path, store: 
 
 def test_a_session_of_a_server_is_answered_runs_and_is_lost_with_it(tmp_path: Path, store: FileStore) -> None:
     model = script(tmp_path, [bash("sleep 20", "a")])
-    with serve_program(tmp_path) as server, open_inbox(store, PRICES) as inbox:
+    with serve_program(tmp_path) as server, open_sessions(store, PRICES) as inbox:
         session = server.create(model=model, prompt="go")
         (ask,) = shows(inbox, session, "needs-approval", is_live=True).asks
         inbox.send(session, Approve(relay_id=ask.id, arguments_hash=ask.arguments_hash))
@@ -111,7 +112,7 @@ def test_a_server_that_cannot_be_reached_is_reported_with_what_to_do(
     tmp_path: Path, store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = script(tmp_path, [bash("/bin/echo one", "a")], "Done.")
-    with serve_program(tmp_path) as server, open_inbox(store, PRICES) as inbox:
+    with serve_program(tmp_path) as server, open_sessions(store, PRICES) as inbox:
         session = server.create(model=model, prompt="go")
         (ask,) = shows(inbox, session, "needs-approval", is_live=True).asks
         with pytest.raises(UsageError, match="It changed"):
@@ -134,7 +135,7 @@ def test_a_chat_that_waits_for_a_message_is_idle(tmp_path: Path, store: FileStor
     if has_server:
         leave_address("http://127.0.0.1:9")
     options = ("-m", script(tmp_path, "Hi.", [bash("sleep 20", "a")]), "--permissions", "full-access")
-    with open_inbox(store, PRICES) as inbox, chat_program(tmp_path, *options) as process:
+    with open_sessions(store, PRICES) as inbox, chat_program(tmp_path, *options) as process:
         assert process.stdin is not None
         process.stdin.write("hello\n")
         session = until(inbox, lambda: inbox.page().rows)[0].id
@@ -150,7 +151,7 @@ def test_metadata_that_is_behind_the_log_makes_no_session_lost(store: FileStore)
     log_id = new_run_id(time.time_ns() // 1_000_000)
     hub = Hub(store, log_id, store.create(Metadata(session_id=log_id, kind="thread", agent_name="native")))
     source = hub.source(log_id)
-    with open_inbox(store, PRICES) as inbox:
+    with open_sessions(store, PRICES) as inbox:
         source.append([SessionStart(agent="native")])
         shows(inbox, log_id, "running", is_live=True)
         source.append(

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from harness.clients.commands import Approve, Steer
-from harness.clients.conversations.backend import ConversationStatus
+from harness.clients.contract import Sessions
+from harness.clients.conversations.backend import ConversationStatus, Setup
 from harness.clients.conversations.local_socket import LocalSocketServer
 from harness.clients.inbox.rows import InboxRows, RowStatus
-from harness.clients.inbox.source import InboxSource, open_inbox
+from harness.clients.local_sessions import open_sessions
 from harness.clients.server_address import ServerCalls, leave_address
 from harness.errors import HarnessError, UsageError
 from harness.events import Relay, Result, ToolStart
@@ -32,7 +33,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
-def until(inbox: InboxSource, is_so: Callable[[], Any]) -> Any:
+def until(inbox: Sessions, is_so: Callable[[], Any]) -> Any:
     deadline_s, seen = time.monotonic() + TIMEOUT_S, 0
     while not (found := is_so()):
         assert time.monotonic() < deadline_s
@@ -40,7 +41,7 @@ def until(inbox: InboxSource, is_so: Callable[[], Any]) -> Any:
     return found
 
 
-def state_of(inbox: InboxSource, session: str) -> str:
+def state_of(inbox: Sessions, session: str) -> str:
     row = inbox.row(session)
     return "" if row is None else row.state
 
@@ -50,7 +51,7 @@ def test_files_alone(tmp_path: Path) -> None:
     assert isinstance(live.store, FileStore)
     taken: list[Any] = []
     status = ConversationStatus(is_running=True, can_answer=True, can_steer=True)
-    with open_inbox(FileStore(live.store.directory), PRICES) as inbox:
+    with open_sessions(FileStore(live.store.directory), PRICES) as inbox:
         assert inbox.page().total == 0
         hub, log_id = recorded(live)
         until(inbox, lambda: state_of(inbox, log_id) == "running")
@@ -94,7 +95,7 @@ def test_a_process_that_died_is_lost(tmp_path: Path) -> None:
     live = LiveServer(tmp_path)
     assert isinstance(live.store, FileStore)
     hub, log_id = recorded(live)
-    with open_inbox(FileStore(live.store.directory), PRICES) as inbox:
+    with open_sessions(FileStore(live.store.directory), PRICES) as inbox:
         assert state_of(inbox, log_id) == "running"
         hub.close()
         until(inbox, lambda: state_of(inbox, log_id) == "lost")
@@ -106,8 +107,8 @@ def test_a_server_and_its_files_give_the_same_rows(live: LiveServer) -> None:
     assert isinstance(live.store, FileStore)
     leave_address(live.url)
     with (
-        open_inbox(live.store, PRICES, url=live.url, token=live.access.token) as served,
-        open_inbox(FileStore(live.store.directory), PRICES) as files,
+        open_sessions(live.store, PRICES, url=live.url, token=live.access.token) as served,
+        open_sessions(FileStore(live.store.directory), PRICES) as files,
     ):
         for inbox in (served, files):
             until(inbox, lambda inbox=inbox: state_of(inbox, session) == "needs-approval")
@@ -124,7 +125,7 @@ def test_a_server_and_its_files_give_the_same_rows(live: LiveServer) -> None:
         assert served.answered_by(session, "another") == ""
         with pytest.raises(UsageError, match="answered already"):
             served.send(session, Approve(relay_id=ask.id))
-        again = served.start(prompt="more", model=live.script("Yes."))
+        again = served.start(Setup(model=live.script("Yes.")), "more")
         until(served, lambda: state_of(served, again) == "succeeded")
 
 
@@ -136,9 +137,9 @@ def _shown(row: InboxRow | None) -> Any:
 def test_what_is_no_server_and_who_has_no_token(live: LiveServer) -> None:
     assert isinstance(live.store, FileStore)
     with pytest.raises(UsageError, match="refused"):
-        open_inbox(live.store, PRICES, url=live.url, token="wrong")
+        open_sessions(live.store, PRICES, url=live.url, token="wrong")
     with pytest.raises(HarnessError, match="no server answers"):
-        open_inbox(live.store, PRICES, url="http://127.0.0.1:1", token="x")
+        open_sessions(live.store, PRICES, url="http://127.0.0.1:1", token="x")
 
 
 def test_a_server_that_is_gone_is_named_in_words() -> None:

@@ -120,6 +120,6 @@ def test_a_refusal_leaves_no_connection_open() -> None:
 def test_a_stream_that_is_refused_leaves_no_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # which is not asked for what is on this machine
     with foreign_server({}, status=404) as (url, _), pytest.raises(UsageError) as raised:
-        list(ServerScreenData(url, "secret").read("none"))
+        list(ServerScreenData(url, "secret").sessions.read("none"))
     assert isinstance(raised.value.__cause__, HTTPError)
     assert raised.value.__cause__.closed

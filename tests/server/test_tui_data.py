@@ -76,37 +76,37 @@ def test_a_session_is_seen_read_and_answered(live: LiveServer, data: ScreenData)
     model = scripted(live, [bash("/bin/echo one", "a")], "All of it is done.")
     session = live.create(model=model, prompt="a rare word")["id"]
     row = row_of(data, session, "needs-approval")
-    tail = data.tail(session, lambda: None)
+    tail = data.sessions.tail(session, lambda: None)
     events: list[Event] = []
     until(lambda: events.extend(tail.poll()) or any(isinstance(one, Relay) for one in events))
     (ask,) = row.asks
     with pytest.raises(HarnessError, match="It changed"):
-        data.send(session, Approve(relay_id=ask.id, arguments_hash="0"))
-    data.send(session, Approve(relay_id=ask.id, arguments_hash=ask.arguments_hash))
+        data.sessions.send(session, Approve(relay_id=ask.id, arguments_hash="0"))
+    data.sessions.send(session, Approve(relay_id=ask.id, arguments_hash=ask.arguments_hash))
     row_of(data, session, "succeeded", "idle")
     until(
         lambda: events.extend(tail.poll()) or any("All of it" in getattr(one, "text", "") for one in events)
     )
     tail.close()
     assert [event.seq for event in events] == list(range(len(events)))
-    assert list(data.read(session))[: len(events)] == events
-    assert session in until(lambda: data.find("rare"))
+    assert list(data.sessions.read(session))[: len(events)] == events
+    assert session in until(lambda: data.sessions.find("rare"))
     start, end = (next(one.seq for one in events if isinstance(one, kind)) for kind in (ToolStart, ToolEnd))
     shown = "\n".join(map(text_of, call_lines(data, session, CallRange(start, end), "")))
     assert "/bin/echo one" in shown
     assert "exit code: 0" in shown
     assert "native" in data.usage() or "No usage" in data.usage()
-    data.mark_seen(session)
+    data.sessions.mark_seen(session)
 
 
 def test_a_conversation_begins_and_is_continued(live: LiveServer, data: ScreenData, tmp_path: Path) -> None:
     model = live.script("The first answer.", "The second answer.")
-    session = data.start(Setup(agent="native", model=model, cwd=str(tmp_path)), "begin")
+    session = data.sessions.start(Setup(agent="native", model=model, cwd=str(tmp_path)), "begin")
     row_of(data, session, "succeeded", "idle")
-    data.send(session, Submit(prompt="once more"))
+    data.sessions.send(session, Submit(prompt="once more"))
 
     def has_continued() -> bool:
-        texts = [(one.role, one.text) for one in data.read(session) if isinstance(one, Message)]
+        texts = [(one.role, one.text) for one in data.sessions.read(session) if isinstance(one, Message)]
         return ("user", "once more") in texts and texts[-1][0] == "assistant"
 
     until(has_continued)
@@ -119,7 +119,7 @@ def test_a_server_that_does_not_answer_is_reported_and_nothing_is_sent(live: Liv
     until(lambda: data.notice)
     assert "no server answers" in data.notice
     with pytest.raises(HarnessError, match="no server answers"):
-        data.send("x", Submit(prompt="lost"))
+        data.sessions.send("x", Submit(prompt="lost"))
 
 
 def test_files_are_offered_for_what_was_typed(tmp_path: Path) -> None:

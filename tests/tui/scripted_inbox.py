@@ -110,6 +110,10 @@ class ScriptedInbox:
         self._wake: Callable[[], object] = lambda: None
         self._wakes: list[Callable[[], object]] = []
 
+    @property
+    def sessions(self) -> ScriptedInbox:
+        return self
+
     def open(self, wake: Callable[[], object]) -> None:
         self._wake = wake
 

@@ -12,7 +12,7 @@ from harness.cli.console import Console
 from harness.errors import InvalidDirectory
 
 if TYPE_CHECKING:
-    from harness.clients.inbox.source import InboxSource
+    from harness.clients.contract import Sessions
     from harness.log.stores.files import FileStore
 
 
@@ -52,15 +52,15 @@ def open_store(settings: config.Settings) -> FileStore:
     return FileStore(sessions_directory(settings))
 
 
-def open_inbox(arguments: argparse.Namespace, console: Console) -> InboxSource:
-    """The inbox from the files, or from the server that `--server` names. Raises HarnessError."""
-    from harness.clients.inbox import source
+def open_sessions(arguments: argparse.Namespace, console: Console) -> Sessions:
+    """Those of this machine, or of the server that `--server` names. Raises HarnessError."""
+    from harness.clients import local_sessions
     from harness.clients.inbox.listing import known_prices
     from harness.clients.server_address import address_of, require_server, token_of
 
     store = open_store(load(console, has_verbose=arguments.verbose))
     if not arguments.server:
-        return source.open_inbox(store, known_prices())
+        return local_sessions.open_sessions(store, known_prices())
     require_server()
     url, token = address_of(arguments.server), token_of(arguments.token_file)
-    return source.open_inbox(store, known_prices(), url=url, token=token)
+    return local_sessions.open_sessions(store, known_prices(), url=url, token=token)

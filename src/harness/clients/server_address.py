@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from urllib.error import HTTPError
 
     from harness.clients.commands import Command
+    from harness.clients.conversations.backend import Setup
 
 TOKEN_VARIABLE = "HARNESS_SERVER_TOKEN"  # noqa: S105
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -235,9 +236,10 @@ class ServerCalls:
         body = {"commands": [msgspec.to_builtins(command)]}
         self.post(f"/api/sessions/{quote(session, safe='')}/commands?client=terminal", body)
 
-    def start(self, **setup: Any) -> str:
+    def start(self, setup: Setup, prompt: str) -> str:
         """Start a conversation with a prompt; returns its id."""
-        return str(self.post("/api/sessions", setup)["id"])
+        fields = {name: value for name, value in msgspec.to_builtins(setup).items() if value}
+        return str(self.post("/api/sessions", {**fields, "prompt": prompt})["id"])
 
     def post(self, path: str, body: Any) -> dict[str, Any]:
         return self._request(path, msgspec.json.encode(body))

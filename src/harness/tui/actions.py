@@ -133,7 +133,7 @@ class InboxScreen(UndoingView):
             self.draw()
 
     def do_quit(self, _event: events.Key) -> None:
-        running = self.data.hosted
+        running = self.data.sessions.hosted
         if running and not self._is_again("quit"):
             noun = "conversation runs" if running == 1 else "conversations run"
             self.say(f"{running} {noun} in this program: q again stops them and quits")
@@ -175,7 +175,9 @@ class InboxScreen(UndoingView):
     def do_diff(self, _event: events.Key) -> None:
         row = self.row
         if row is not None:
-            self._read(lambda: change_lines(self.data.read(row.id), row.cwd), f"Changes: {row.title}")
+            self._read(
+                lambda: change_lines(self.data.sessions.read(row.id), row.cwd), f"Changes: {row.title}"
+            )
 
     def do_requests(self, _event: events.Key) -> None:
         row = self.row
@@ -312,7 +314,7 @@ class InboxScreen(UndoingView):
     ) -> None:
         async def send() -> None:
             try:
-                await asyncio.to_thread(self.data.send, session, command)
+                await asyncio.to_thread(self.data.sessions.send, session, command)
             except HarnessError as error:
                 failed()
                 self.say(error.words)
@@ -482,7 +484,7 @@ class InboxScreen(UndoingView):
         async def look() -> None:
             wanted_text = self.words
             try:
-                ids = await asyncio.to_thread(self.data.find, wanted_text)
+                ids = await asyncio.to_thread(self.data.sessions.find, wanted_text)
             except HarnessError as error:
                 self.say(error.words)
                 return
@@ -568,7 +570,7 @@ class InboxScreen(UndoingView):
 
     async def _begin(self, start_given: ConversationStart) -> None:
         try:
-            id = await asyncio.to_thread(self.data.start, start_given.setup, start_given.prompt)
+            id = await asyncio.to_thread(self.data.sessions.start, start_given.setup, start_given.prompt)
         except HarnessError as error:
             self._start_draft = start_given.prompt
             self.say(error.words)

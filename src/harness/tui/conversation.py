@@ -9,10 +9,10 @@ from rich.style import Style
 from textual.message import Message
 from textual.strip import Strip
 
+from harness.clients.contract import EventTail
 from harness.errors import HarnessError
 from harness.events import Event
 from harness.tui.lines import LineView, TextPiece, parts_of, strip_of, text_of
-from harness.tui.source_data import EventTail
 from harness.tui.transcript_lines import LineTag, TranscriptLines
 
 _BUDGET_S = 0.02

@@ -1,32 +1,25 @@
-"""The data of this machine: rows and logs from the store's files, commands to the programs that run the sessions."""
+"""The data of this machine."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from harness.agents.registry import load
 from harness.clients.changes.undo import UndoAnswer, UndoCall, undo_of
-from harness.clients.commands import Command
 from harness.clients.conversations.backend import Setup
-from harness.clients.conversations.log_tail import LogTail
-from harness.clients.conversations.own_conversations import OwnConversations
-from harness.clients.inbox.source import FileInbox
+from harness.clients.local_sessions import LocalSessions
 from harness.clients.sessions.histories import HistorySessions
 from harness.clients.sessions.model_calls import SentCalls, call_table, sheet
 from harness.clients.sessions.usage import UsageQuestion, make_bill
 from harness.clients.workspaces.folders import FileSearch
 from harness.contracts.request import OWN_AGENT
-from harness.errors import HarnessError
-from harness.events import Event
 from harness.fleet.fleet import STORE_VARIABLE
 from harness.formatting.escapes import revealed
-from harness.log.store import Query, read_all
 from harness.log.stores.files import FileStore
 from harness.tui.fleet_data import LocalFleets
-from harness.tui.source_data import LISTED, SourceData
+from harness.tui.source_data import SourceData
 from harness.usage.prices import Prices
 from harness.usage.stored_accounts import StoredAccounts, day_of
 from harness.usage.table import table
@@ -42,41 +35,13 @@ class FileScreenData(SourceData):
     """A `ScreenData` of a folder of logs."""
 
     def __init__(self, store: FileStore, prices: Prices, default: Callable[[], Setup]) -> None:
-        super().__init__(lambda: FileInbox(store, prices, can_continue=True))
+        super().__init__(LocalSessions(store, prices, default))
         self._store = store
         self._prices = prices
-        self._own = OwnConversations(store, default)
         self._files = FileSearch()
-
-    def close(self) -> None:
-        super().close()
-        with suppress(HarnessError):
-            self._own.close()
-
-    @property
-    def hosted(self) -> int:
-        return self._own.running
-
-    def send(self, session: str, command: Command) -> None:
-        if self._store.is_live(session):
-            super().send(session, command)
-        else:
-            self._own.carry_out(session, command)
-
-    def start(self, setup: Setup, prompt: str) -> str:
-        return self._own.create(setup, prompt)
-
-    def tail(self, session: str, wake: Callable[[], object], cursor: int = 0) -> LogTail:
-        return LogTail(self._store, session, lambda _log_id: None, wake, cursor)
-
-    def read(self, session: str, first: int = 0) -> Iterable[Event]:
-        return read_all(self._store, session, first)
 
     def undo(self, session: str, expect: str | None = None, *, is_redo: bool = False) -> UndoAnswer:
         return undo_of(self._store, session, UndoCall(expect=expect), is_redo=is_redo)
-
-    def find(self, text: str) -> Sequence[str]:
-        return [session.session_id for session in self._store.find(Query(text=text, limit=LISTED))]
 
     def fleets(self) -> LocalFleets:
         return LocalFleets(os.environ.get(STORE_VARIABLE, ""))

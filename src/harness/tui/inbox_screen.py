@@ -18,6 +18,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
+from harness.clients.contract import EventTail
 from harness.clients.inbox.key_answers import AnswerGuard, AskKey, key_of, relay_of
 from harness.clients.inbox.typed_answers import Asking
 from harness.errors import HarnessError
@@ -32,7 +33,7 @@ from harness.tui.lines import TextBlock, TextLine, TextPiece, aligned, fitted, l
 from harness.tui.notices import Notices
 from harness.tui.rows import head_lines
 from harness.tui.screens import Pager
-from harness.tui.source_data import EventTail, ScreenData
+from harness.tui.source_data import ScreenData
 
 NARROW = 84
 """Below this many columns there is one pane at a time."""
@@ -195,7 +196,11 @@ class InboxView(Screen[None], inherit_bindings=False):
         async def read() -> None:
             whole = ask
             try:
-                whole = await asyncio.to_thread(self.data.whole_ask, row.id, ask.id) if ask.is_cut else ask
+                whole = (
+                    await asyncio.to_thread(self.data.sessions.whole_ask, row.id, ask.id)
+                    if ask.is_cut
+                    else ask
+                )
             except HarnessError as error:
                 self.say(error.words)
                 return
@@ -248,7 +253,7 @@ class InboxView(Screen[None], inherit_bindings=False):
             return
         self._last_ask = None
         reply = self.pane.text.replies.get(key.ask) if self._following == key.session else None
-        name = self.data.answered_by(key.session, key.ask)
+        name = self.data.sessions.answered_by(key.session, key.ask)
         if not name and reply is not None and reply.by != "person":
             name = reply.by
         by = f" by {name}" if name else " elsewhere"
@@ -307,8 +312,8 @@ class InboxView(Screen[None], inherit_bindings=False):
         row = self.rows.get(id)
         try:
             if row is not None and row.is_unseen:
-                await asyncio.to_thread(self.data.mark_seen, id)
-            tail: EventTail = await asyncio.to_thread(self.data.tail, id, self._wake_log)
+                await asyncio.to_thread(self.data.sessions.mark_seen, id)
+            tail: EventTail = await asyncio.to_thread(self.data.sessions.tail, id, self._wake_log)
         except HarnessError as error:
             self.pane.follow(None, error.words)
             return

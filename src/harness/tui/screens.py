@@ -375,7 +375,7 @@ def call_lines(data: ScreenData, session: str, place: CallRange, cwd: str) -> li
     first = place.start if place.start >= 0 else place.end
     start: ToolStart | None = None
     end: ToolEnd | None = None
-    for event in data.read(session, first):
+    for event in data.sessions.read(session, first):
         if isinstance(event, ToolStart) and event.seq == place.start:
             start = event
         elif isinstance(event, ToolEnd) and event.seq == place.end:

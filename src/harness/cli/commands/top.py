@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.cli.preferences import open_inbox
+    from harness.cli.preferences import open_sessions
     from harness.cli.top.screen import TopScreen, TopTerminal
 
     if not (is_terminal(0) and can_erase(1, os.environ)):
         raise UsageError("this needs a terminal", hint="`harness sessions list` prints the sessions")
     color = wants_color(arguments.color, os.environ, is_terminal=True)
-    with open_inbox(arguments, console) as inbox, TopTerminal(os.environ, color=color) as terminal:
+    with open_sessions(arguments, console) as inbox, TopTerminal(os.environ, color=color) as terminal:
         return TopScreen(inbox, terminal, _open_session, rings=not arguments.quiet).run()
 
 

@@ -24,7 +24,7 @@ from harness.errors import UnknownSession, UsageError
 from harness.formatting.escapes import single_line
 
 if TYPE_CHECKING:
-    from harness.clients.inbox.source import InboxSource
+    from harness.clients.contract import Sessions
     from harness.folds.inbox.row import InboxRow
 
 SUMMARY = "wait until sessions need you, or end"
@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> int:
-    from harness.cli.preferences import open_inbox
+    from harness.cli.preferences import open_sessions
 
-    with open_inbox(arguments, console) as inbox:
+    with open_sessions(arguments, console) as inbox:
         ids = _meant(arguments.ids, inbox)
         session = _wait(inbox, ids, arguments.event, arguments.timeout)
     if not session:
@@ -59,7 +59,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     return max((_code(row, arguments.event) for row in session), default=0)
 
 
-def _meant(ids: Sequence[str], inbox: InboxSource) -> set[str]:
+def _meant(ids: Sequence[str], inbox: Sessions) -> set[str]:
     """Empty: any. Raises UnknownSession, UsageError."""
     from harness.folds.inbox.row import NEEDS_YOU, WORKS
 
@@ -81,7 +81,7 @@ def _meant(ids: Sequence[str], inbox: InboxSource) -> set[str]:
     return session_ids
 
 
-def _wait(inbox: InboxSource, ids: set[str], event: str, timeout_s: float | None) -> list[InboxRow]:
+def _wait(inbox: Sessions, ids: set[str], event: str, timeout_s: float | None) -> list[InboxRow]:
     """The rows that were waited for; none: the time is over."""
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     before = {row.id for row in inbox.page(10_000).rows if row.state in _ENDED}

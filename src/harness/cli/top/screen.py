@@ -32,6 +32,7 @@ from harness.cli.top.lines import (
     shown_order,
 )
 from harness.clients.commands import Cancel, Command, Deny, Steer, Submit
+from harness.clients.contract import Sessions
 from harness.clients.exit_codes import of_signal
 from harness.clients.inbox.key_answers import (
     AnswerGuard,
@@ -43,7 +44,6 @@ from harness.clients.inbox.key_answers import (
     relay_of,
     reply_to_key,
 )
-from harness.clients.inbox.source import InboxSource
 from harness.clients.inbox.typed_answers import Asking, TypedReply
 from harness.errors import HarnessError
 from harness.folds.inbox.row import WORKS, InboxRow, RowAsk
@@ -168,7 +168,7 @@ class TopScreen:
     """Contract: used by the main thread; one thread of its own waits for changes."""
 
     def __init__(
-        self, inbox: InboxSource, terminal: TopTerminal, open_session: OpenSession, *, rings: bool
+        self, inbox: Sessions, terminal: TopTerminal, open_session: OpenSession, *, rings: bool
     ) -> None:
         self._inbox = inbox
         self._terminal = terminal

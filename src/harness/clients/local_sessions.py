@@ -1,31 +1,29 @@
-"""The inbox for programs in a terminal: the same rows and actions from the files, or from a server.
-
-with open_inbox(store, prices) as inbox:            # or open_inbox(store, prices, url=…, token=…)
-    for row in inbox.page().rows: ...
-    inbox.send(row.id, Approve(relay_id=ask.id, arguments_hash=ask.arguments_hash))
-    seen = inbox.wait(seen, 1.0)                     # until something has changed
-"""
+"""The sessions of this machine: rows and logs from the files, commands to the programs that run them."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, Self
+from typing import Self
 
 from harness.clients.commands import Command
-from harness.clients.conversations.backend import ConversationStatus
+from harness.clients.contract import LISTED, Sessions
+from harness.clients.conversations.backend import ConversationStatus, Setup
 from harness.clients.conversations.local_socket import LiveLinks
+from harness.clients.conversations.log_tail import LogTail
+from harness.clients.conversations.own_conversations import OwnConversations
 from harness.clients.inbox.rows import InboxPage, InboxRows, RowStatus, held_status
 from harness.clients.inbox.store_watch import StoreWatch
 from harness.clients.inbox.today import Today, today_in
 from harness.clients.server_address import ServerCalls, address_of, is_answer, own_server
 from harness.errors import HarnessError, UsageError
+from harness.events import Event
 from harness.folds.inbox.row import InboxRow, RowAsk, RowCan
-from harness.log.store import Metadata
+from harness.log.store import Metadata, Query, read_all
 from harness.log.stores.files import FileStore
 from harness.usage.prices import Prices
 
-LISTED = 500
 _LOOK_EVERY_S = 1.0
 _LATE_S = 0.2
 _TODAY_EVERY_S = 20.0
@@ -37,50 +35,6 @@ _ANSWER_THERE = (
 )
 NOT_OPEN = "this is not asked any more"
 _EVERYTHING = RowCan(submit=True, steer=True, answer=True, cancel=True)
-
-
-class InboxSource(Protocol):
-    """Contract: thread-safe; `close` last."""
-
-    @property
-    def today(self) -> Today: ...
-
-    @property
-    def problem(self) -> str:
-        """Why rows may be old: one line; empty when they are current."""
-        ...
-
-    def page(self, limit: int = LISTED) -> InboxPage: ...
-
-    def row(self, session: str) -> InboxRow | None: ...
-
-    def whole_ask(self, session: str, ask: str) -> RowAsk:
-        """An open question with all that it is about, however long. Raises HarnessError, also when it is not open."""
-        ...
-
-    def wait(self, version: int, timeout_s: float) -> int:
-        """Until something has changed since `version` (at first 0); returns what to give the next time."""
-        ...
-
-    def send(self, session: str, command: Command) -> None:
-        """Carried out when it returns. Raises HarnessError."""
-        ...
-
-    def start(self, **setup: Any) -> str:
-        """A new conversation, by a server: `prompt`, `agent`, `cwd`, …; its id. Raises HarnessError."""
-        ...
-
-    def mark_seen(self, session: str) -> None: ...
-
-    def answered_by(self, session: str, ask: str) -> str:
-        """The client that answered first, as the server names it; empty: unknown."""
-        ...
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 class _Changes:
@@ -101,26 +55,29 @@ class _Changes:
             return self._number
 
 
-class FileInbox:
-    """An `InboxSource` from the files. Commands go to the program that runs the session: over the socket of `harness
-    chat` and `harness run`, else to the server of this machine.
+class LocalSessions:
+    """`Sessions` of a folder of logs. Commands go to the program that runs the session: over the socket of `harness
+    chat` and `harness run`, else to the server of this machine; for one at rest, to this program if it runs any.
     """
 
-    def __init__(self, store: FileStore, prices: Prices, *, can_continue: bool = False) -> None:
-        """Reads all rows. `can_continue`: this program can run a conversation at rest itself. Raises StoreError."""
+    def __init__(self, store: FileStore, prices: Prices, default: Callable[[], Setup] | None = None) -> None:
+        """`default`: what a setup leaves open, in a program that runs conversations itself; None: it runs none."""
         self._store = store
         self._prices = prices
         self._changes = _Changes()
         self._links = LiveLinks(self._on_link)
-        self._can_continue = can_continue
-        self._rows = InboxRows(store, prices, status=self._status, can_continue=can_continue)
+        self._own = OwnConversations(store, default) if default is not None else None
+        self._rows = InboxRows(store, prices, status=self._status, can_continue=self._own is not None)
         self._is_over = threading.Event()
         self._is_shown = threading.Event()
         self._reading = threading.Lock()
         """What changes while all rows are read is read after them: else it would be lost."""
         self.today = Today()
         self.problem = ""
-        self._watch = StoreWatch(store, self._notified, pause_s=_COLLECTED_S)
+        self._watch: StoreWatch | None = None
+
+    def load(self) -> None:
+        self._watch = StoreWatch(self._store, self._notified, pause_s=_COLLECTED_S)
         with self._reading:
             self._rows.load()
         for work in (self._look, self._count, self._catch_up):
@@ -149,14 +106,32 @@ class FileInbox:
         return self._changes.wait(version, timeout_s)
 
     def send(self, session: str, command: Command) -> None:
-        if self._store.is_live(session) and self._links.reaches(session):
+        is_live = self._store.is_live(session)
+        if is_live and self._links.reaches(session):
             self._links.send(session, command)
+        elif self._own is not None and not is_live:
+            self._own.carry_out(session, command)
         else:
             self._send_to_server(session, command)
         self.mark_seen(session)
 
-    def start(self, **setup: Any) -> str:
-        return ServerCalls(*own_server()).start(**setup)
+    def start(self, setup: Setup, prompt: str) -> str:
+        if self._own is not None:
+            return self._own.create(setup, prompt)
+        return ServerCalls(*own_server()).start(setup, prompt)
+
+    @property
+    def hosted(self) -> int:
+        return self._own.running if self._own is not None else 0
+
+    def tail(self, session: str, wake: Callable[[], object], cursor: int = 0) -> LogTail:
+        return LogTail(self._store, session, lambda _log_id: None, wake, cursor)
+
+    def read(self, session: str, first: int = 0) -> Iterable[Event]:
+        return read_all(self._store, session, first)
+
+    def find(self, text: str) -> Sequence[str]:
+        return [session.session_id for session in self._store.find(Query(text=text, limit=LISTED))]
 
     def mark_seen(self, session: str) -> None:
         if self._rows.mark_seen(session):
@@ -168,11 +143,17 @@ class FileInbox:
         return ""
 
     def close(self) -> None:
+        """Also twice: while rows were read, and after."""
+        was_over = self._is_over.is_set()
         self._is_over.set()
         self._is_shown.set()
-        self._watch.close()
+        if self._watch is not None:
+            self._watch.close()
         self._links.close()
         self._rows.close()
+        if self._own is not None and not was_over:
+            with suppress(HarnessError):
+                self._own.close()
 
     def _send_to_server(self, session: str, command: Command) -> None:
         """Raises HarnessError."""
@@ -207,7 +188,7 @@ class FileInbox:
     def _status(self, metadata: Metadata) -> RowStatus:
         log_id = metadata.session_id
         if not self._store.is_live(log_id):
-            can = self._can_continue and metadata.kind == "thread"
+            can = self._own is not None and metadata.kind == "thread"
             return RowStatus(can=RowCan(submit=can, answer=can))
         status = self._links.status(log_id)
         held_one = held_status(metadata, is_reachable=status is not None)
@@ -265,10 +246,12 @@ def _has_server() -> bool:
         return False
 
 
-def open_inbox(store: FileStore, prices: Prices, *, url: str = "", token: str = "") -> InboxSource:
-    """From the server at `url`, else from the files. Raises HarnessError."""
-    if not url:
-        return FileInbox(store, prices)
-    from harness.clients.inbox.served_inbox import ServedInbox
+def open_sessions(store: FileStore, prices: Prices, *, url: str = "", token: str = "") -> Sessions:
+    """Those of the server at `url`, else of this machine, with their rows. Raises HarnessError."""
+    sessions: Sessions = LocalSessions(store, prices)
+    if url:
+        from harness.clients.served_sessions import ServedSessions
 
-    return ServedInbox(url, token)
+        sessions = ServedSessions(url, token)
+    sessions.load()
+    return sessions

@@ -1,12 +1,13 @@
-"""The inbox from a server: rows over `/ws/inbox`; a lost connection is made again."""
+"""The sessions of a server: rows over `/ws/inbox`, logs as streams of events; a lost connection is made again."""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Self
+from typing import Self
 from urllib.parse import quote
 
 import msgspec
@@ -14,13 +15,17 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from harness.clients.commands import Command
+from harness.clients.contract import LISTED
+from harness.clients.conversations.backend import Setup
 from harness.clients.inbox.rows import InboxPage, RowCounts, in_order
 from harness.clients.inbox.today import Today
+from harness.clients.served_log import StreamTail, stream_of
 from harness.clients.server_address import REFUSED_STATUS, ServerCalls
 from harness.errors import HarnessError, UsageError
+from harness.events import Event
 from harness.folds.inbox.row import InboxRow, RowAsk
+from harness.log.codec import decode_lines
 
-LISTED = 500
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _OPENS_WITHIN_S = 10.0
 _ANSWERS = 200
@@ -47,11 +52,10 @@ class _Received(msgspec.Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Received).decode
 
 
-class ServedInbox:
-    """An `InboxSource`."""
+class ServedSessions:
+    """`Sessions` of a server."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Waits for the rows. Raises HarnessError."""
         self._calls = ServerCalls(url, token)
         self._rows: dict[str, InboxRow] = {}
         self._counts = RowCounts()
@@ -64,6 +68,8 @@ class ServedInbox:
         self._socket: ClientConnection | None = None
         self._failure: HarnessError | None = None
         self._is_over = threading.Event()
+
+    def load(self) -> None:
         threading.Thread(target=self._live, name="harness-inbox", daemon=True).start()
         self._wait_until_open()
 
@@ -94,8 +100,23 @@ class ServedInbox:
         self._calls.command(session, command)
         self.mark_seen(session)
 
-    def start(self, **setup: Any) -> str:
-        return self._calls.start(**setup)
+    def start(self, setup: Setup, prompt: str) -> str:
+        return self._calls.start(setup, prompt)
+
+    @property
+    def hosted(self) -> int:
+        return 0
+
+    def tail(self, session: str, wake: Callable[[], object], cursor: int = 0) -> StreamTail:
+        return StreamTail(self._calls, session, wake, cursor)
+
+    def read(self, session: str, first: int = 0) -> Iterable[Event]:
+        with stream_of(self._calls, session, first, is_followed=False) as answer:
+            yield from decode_lines(b"".join(line[6:] for line in answer if line.startswith(b"data: {")))
+
+    def find(self, text: str) -> Sequence[str]:
+        answer = self._calls.get(f"/api/sessions?limit={LISTED}&query={quote(text)}")
+        return [session["id"] for session in answer["sessions"]]
 
     def mark_seen(self, session: str) -> None:
         socket = self._socket
