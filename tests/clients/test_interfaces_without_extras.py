@@ -31,7 +31,7 @@ EXTRAS = ("websockets", "starlette", "uvicorn", "textual", "rich", "httpx", "duc
             "clients.conversations.local_backend",
             "clients.conversations.local_socket",
         ),
-        ("cli.top.screen", "clients.local_sessions", "clients.inbox.listing", "cli.commands.wait"),
+        ("cli.top.screen", "clients.inbox.local_sessions", "clients.inbox.listing", "cli.commands.wait"),
         (
             "cli.commands.sessions",
             "cli.session_diff",

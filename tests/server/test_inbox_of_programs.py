@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from harness.clients.commands import Approve
-from harness.clients.contract import Sessions
-from harness.clients.local_sessions import open_sessions
+from harness.clients.inbox.contract import Sessions
+from harness.clients.inbox.local_sessions import open_sessions
 from harness.clients.server_address import TOKEN_VARIABLE, leave_address
 from harness.errors import UsageError
 from harness.events import Relay, Result, SessionStart, ToolStart

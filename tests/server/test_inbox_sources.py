@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from harness.clients.commands import Approve, Steer
-from harness.clients.contract import Sessions
 from harness.clients.conversations.backend import ConversationStatus, Setup
 from harness.clients.conversations.local_socket import LocalSocketServer
+from harness.clients.inbox.contract import Sessions
+from harness.clients.inbox.local_sessions import open_sessions
 from harness.clients.inbox.rows import InboxRows, RowStatus
-from harness.clients.local_sessions import open_sessions
 from harness.clients.server_address import ServerCalls, leave_address
 from harness.errors import HarnessError, UsageError
 from harness.events import Relay, Result, ToolStart

@@ -12,7 +12,7 @@ from harness.cli.console import Console
 from harness.errors import InvalidDirectory
 
 if TYPE_CHECKING:
-    from harness.clients.contract import Sessions
+    from harness.clients.inbox.contract import Sessions
     from harness.log.stores.files import FileStore
 
 
@@ -54,7 +54,7 @@ def open_store(settings: config.Settings) -> FileStore:
 
 def open_sessions(arguments: argparse.Namespace, console: Console) -> Sessions:
     """Those of this machine, or of the server that `--server` names. Raises HarnessError."""
-    from harness.clients import local_sessions
+    from harness.clients.inbox import local_sessions
     from harness.clients.inbox.listing import known_prices
     from harness.clients.server_address import address_of, require_server, token_of
 

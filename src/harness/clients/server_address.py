@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from urllib.error import HTTPError
 
     from harness.clients.commands import Command
-    from harness.clients.conversations.backend import Setup
 
 TOKEN_VARIABLE = "HARNESS_SERVER_TOKEN"  # noqa: S105
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -236,10 +235,9 @@ class ServerCalls:
         body = {"commands": [msgspec.to_builtins(command)]}
         self.post(f"/api/sessions/{quote(session, safe='')}/commands?client=terminal", body)
 
-    def start(self, setup: Setup, prompt: str) -> str:
-        """Start a conversation with a prompt; returns its id."""
-        fields = {name: value for name, value in msgspec.to_builtins(setup).items() if value}
-        return str(self.post("/api/sessions", {**fields, "prompt": prompt})["id"])
+    def start(self, setup: Mapping[str, Any], prompt: str) -> str:
+        """Start a conversation with a prompt; returns its id. `setup`: the fields of a `Setup`."""
+        return str(self.post("/api/sessions", {**setup, "prompt": prompt})["id"])
 
     def post(self, path: str, body: Any) -> dict[str, Any]:
         return self._request(path, msgspec.json.encode(body))

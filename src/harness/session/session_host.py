@@ -26,7 +26,7 @@ from harness.session.signals import split
 from harness.usage.run_cost import prices_of
 
 
-class ShownRun(Protocol):
+class RunForForks(Protocol):
     """The current run, as far as sub-agents are told of it."""
 
     options: AgentOptions | None
@@ -40,7 +40,7 @@ class SessionHost:
     """Contract: that of `SubagentParent`, `GoalHost` and `TaskBoard`."""
 
     def __init__(
-        self, log: SessionLog, settings: SessionSettings, drivers: Drivers, runs: Runs, hooks: ShownRun
+        self, log: SessionLog, settings: SessionSettings, drivers: Drivers, runs: Runs, hooks: RunForForks
     ) -> None:
         self._log, self._settings, self._drivers = log, settings, drivers
         self._runs, self._hooks = runs, hooks

@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.message import Message
 from textual.strip import Strip
 
-from harness.clients.contract import EventTail
+from harness.clients.inbox.contract import EventTail
 from harness.errors import HarnessError
 from harness.events import Event
 from harness.tui.lines import LineView, TextPiece, parts_of, strip_of, text_of

@@ -9,7 +9,7 @@ from functools import partial
 from harness.agents.registry import load
 from harness.clients.changes.undo import UndoAnswer, UndoCall, undo_of
 from harness.clients.conversations.backend import Setup
-from harness.clients.local_sessions import LocalSessions
+from harness.clients.inbox.local_sessions import LocalSessions
 from harness.clients.sessions.histories import HistorySessions
 from harness.clients.sessions.model_calls import SentCalls, call_table, sheet
 from harness.clients.sessions.usage import UsageQuestion, make_bill

@@ -18,7 +18,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from harness.clients.contract import EventTail
+from harness.clients.inbox.contract import EventTail
 from harness.clients.inbox.key_answers import AnswerGuard, AskKey, key_of, relay_of
 from harness.clients.inbox.typed_answers import Asking
 from harness.errors import HarnessError

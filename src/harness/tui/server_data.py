@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from harness.clients.changes.undo import UndoAnswer
-from harness.clients.served_sessions import ServedSessions
+from harness.clients.inbox.served_sessions import ServedSessions
 from harness.clients.server_address import ServerCalls
 from harness.clients.sessions.model_calls import CallTable, sheet
 from harness.formatting.escapes import revealed

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from harness.clients.changes.undo import UndoAnswer
-from harness.clients.contract import LISTED, SessionCommands, SessionLogs, Sessions
+from harness.clients.inbox.contract import LISTED, CommandedSessions, SessionLogs, Sessions
 from harness.clients.inbox.today import Today
 from harness.errors import HarnessError
 from harness.folds.inbox.row import InboxRow
@@ -19,7 +19,7 @@ _PAUSE_S = 0.15
 """Between two looks at rows that change all the time."""
 
 
-class ScreenSessions(SessionLogs, SessionCommands, Protocol):
+class ScreenSessions(SessionLogs, CommandedSessions, Protocol):
     """All of `Sessions` but the rows, which a screen reads in a thread."""
 
 

@@ -24,7 +24,7 @@ from harness.errors import UnknownSession, UsageError
 from harness.formatting.escapes import single_line
 
 if TYPE_CHECKING:
-    from harness.clients.contract import Sessions
+    from harness.clients.inbox.contract import Sessions
     from harness.folds.inbox.row import InboxRow
 
 SUMMARY = "wait until sessions need you, or end"

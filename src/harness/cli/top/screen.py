@@ -32,8 +32,8 @@ from harness.cli.top.lines import (
     shown_order,
 )
 from harness.clients.commands import Cancel, Command, Deny, Steer, Submit
-from harness.clients.contract import Sessions
 from harness.clients.exit_codes import of_signal
+from harness.clients.inbox.contract import Sessions
 from harness.clients.inbox.key_answers import (
     AnswerGuard,
     AskKey,

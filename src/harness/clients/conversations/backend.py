@@ -62,6 +62,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     before: str = ""
     """The id of a user message there, or of a run: only what came before it is continued. Empty: everything."""
 
+    def stated(self) -> dict[str, Any]:
+        """What it does not leave open, for a server."""
+        return {name: value for name, value in msgspec.to_builtins(self).items() if value}
+
 
 class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a conversation does now, and which commands it accepts."""

@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import Self
 
 from harness.clients.commands import Command
-from harness.clients.contract import LISTED, Sessions
 from harness.clients.conversations.backend import ConversationStatus, Setup
 from harness.clients.conversations.local_socket import LiveLinks
 from harness.clients.conversations.log_tail import LogTail
 from harness.clients.conversations.own_conversations import OwnConversations
+from harness.clients.inbox.contract import LISTED, Sessions
 from harness.clients.inbox.rows import InboxPage, InboxRows, RowStatus, held_status
 from harness.clients.inbox.store_watch import StoreWatch
 from harness.clients.inbox.today import Today, today_in
@@ -118,7 +118,7 @@ class LocalSessions:
     def start(self, setup: Setup, prompt: str) -> str:
         if self._own is not None:
             return self._own.create(setup, prompt)
-        return ServerCalls(*own_server()).start(setup, prompt)
+        return ServerCalls(*own_server()).start(setup.stated(), prompt)
 
     @property
     def hosted(self) -> int:
@@ -250,7 +250,7 @@ def open_sessions(store: FileStore, prices: Prices, *, url: str = "", token: str
     """Those of the server at `url`, else of this machine, with their rows. Raises HarnessError."""
     sessions: Sessions = LocalSessions(store, prices)
     if url:
-        from harness.clients.served_sessions import ServedSessions
+        from harness.clients.inbox.served_sessions import ServedSessions
 
         sessions = ServedSessions(url, token)
     sessions.load()

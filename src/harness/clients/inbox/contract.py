@@ -50,7 +50,7 @@ class SessionLogs(Protocol):
         ...
 
 
-class SessionCommands(Protocol):
+class CommandedSessions(Protocol):
     """What a person does in sessions. What is sent is carried out when the call returns. Raises HarnessError."""
 
     def send(self, session: str, command: Command) -> None: ...
@@ -77,7 +77,7 @@ class SessionCommands(Protocol):
         ...
 
 
-class Sessions(SessionLogs, SessionCommands, Protocol):
+class Sessions(SessionLogs, CommandedSessions, Protocol):
     """Contract: thread-safe; `close` last. Rows are known after `load`; everything else needs none."""
 
     @property

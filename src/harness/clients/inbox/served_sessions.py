@@ -15,11 +15,11 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from harness.clients.commands import Command
-from harness.clients.contract import LISTED
 from harness.clients.conversations.backend import Setup
+from harness.clients.inbox.contract import LISTED
 from harness.clients.inbox.rows import InboxPage, RowCounts, in_order
+from harness.clients.inbox.served_log import StreamTail, stream_of
 from harness.clients.inbox.today import Today
-from harness.clients.served_log import StreamTail, stream_of
 from harness.clients.server_address import REFUSED_STATUS, ServerCalls
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
@@ -101,7 +101,7 @@ class ServedSessions:
         self.mark_seen(session)
 
     def start(self, setup: Setup, prompt: str) -> str:
-        return self._calls.start(setup, prompt)
+        return self._calls.start(setup.stated(), prompt)
 
     @property
     def hosted(self) -> int:
