@@ -225,8 +225,8 @@ def test_nothing_is_continued_while_a_person_is_asked(clock: _Clock) -> None:
         async with opened(_build(ON), FULL, call("ask_user", question="Sure?")) as app:
             await app.send("go")
             core = app.harness.session.internals
-            free = core.parking._is_free
-            core.parking._is_free = lambda: False  # as while a question is open
+            free = core.runs.parking._is_free
+            core.runs.parking._is_free = lambda: False  # as while a question is open
             clock.after_ms = HOUR
             await asyncio.sleep(0.02)
             assert _texts(app) == ["go", "parked"]
