@@ -11,8 +11,8 @@ from harness.events import RelayReply, Signal
 from harness.native.loop.conversation import AgentConversation
 from harness.session.config import BackingAgent, CommandAgent
 from harness.session.run_outcomes import Ended
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import SessionSettings
+from harness.session.thread_log import ThreadLog
 from harness.session.user_message import UserMessage
 
 _logger = logging.getLogger("harness.session")
@@ -102,7 +102,7 @@ class Drivers:
 
     def __init__(
         self,
-        log: SessionLog,
+        log: ThreadLog,
         settings: SessionSettings,
         new_loop: Callable[[], LoopDriver],
         new_program: Callable[[CommandAgent], AgentDriver],

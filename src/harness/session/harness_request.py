@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 from harness.events import Event
 from harness.session.config import check_event
 from harness.session.services import Workspace
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import SessionSettings
 from harness.session.state import SessionState, Transaction
+from harness.session.thread_log import ThreadLog
 
 
 class AskingSession(NamedTuple):
@@ -34,7 +34,7 @@ class StoppableRun(Protocol):
 class HarnessRequest:
     """Contract: everything is current at the time of access, except `state`: that of the start of the run."""
 
-    def __init__(self, log: SessionLog, settings: SessionSettings, run: StoppableRun) -> None:
+    def __init__(self, log: ThreadLog, settings: SessionSettings, run: StoppableRun) -> None:
         self._log, self._settings, self._run = log, settings, run
         self.state: Mapping[str, Any] = settings.state.get()
         self._loop, self._home = asyncio.get_running_loop(), threading.get_ident()

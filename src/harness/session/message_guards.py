@@ -12,7 +12,7 @@ from harness.events import Error
 from harness.session.guards import STOPPED, GuardRunner, Stop
 from harness.session.harness_parts import HarnessParts
 from harness.session.run_outcomes import BLOCKED, RunOutcome, withheld
-from harness.session.session_log import SessionLog
+from harness.session.thread_log import ThreadLog
 from harness.session.user_message import UserMessage
 from harness.system.plain_text import plain_text
 
@@ -23,7 +23,7 @@ class MessageGuards:
     def __init__(
         self,
         guards: GuardRunner,
-        log: SessionLog,
+        log: ThreadLog,
         harness: HarnessParts,
         ensure_thread: Callable[[], Awaitable[object]],
     ) -> None:

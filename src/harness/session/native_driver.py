@@ -33,9 +33,9 @@ from harness.session.permissions import declined
 from harness.session.run_hooks import RunHooks
 from harness.session.run_outcomes import Ended
 from harness.session.runs import Runs
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import SessionSettings
 from harness.session.signals import create
+from harness.session.thread_log import ThreadLog
 from harness.session.user_message import UserMessage
 from harness.usage.run_cost import prices_of
 
@@ -63,7 +63,7 @@ class NativeDriver:
         )
     )
 
-    def __init__(self, log: SessionLog, settings: SessionSettings, runs: Runs, hooks: RunHooks) -> None:
+    def __init__(self, log: ThreadLog, settings: SessionSettings, runs: Runs, hooks: RunHooks) -> None:
         self._log, self._settings, self._runs, self._hooks = log, settings, runs, hooks
         self._loaded: tuple[str, AgentConversation] | None = None
         self._logged_warnings = 0

@@ -49,8 +49,8 @@ from harness.session.permissions import SessionPermissions, ToolRules
 from harness.session.run_hooks import RunHooks
 from harness.session.run_outcomes import Ended
 from harness.session.runs import RunRequest, Runs
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import SessionSettings
+from harness.session.thread_log import ThreadLog
 from harness.session.user_message import UserMessage
 
 _Value = TypeVar("_Value")
@@ -112,7 +112,7 @@ class CommandDriver:
 
     def __init__(
         self,
-        log: SessionLog,
+        log: ThreadLog,
         settings: SessionSettings,
         drivers: Drivers,
         runs: Runs,

@@ -42,11 +42,11 @@ from harness.session.run_outcomes import outcome_of
 from harness.session.runs import RunRequest, Runs
 from harness.session.services import Span
 from harness.session.session_host import SessionHost, SessionInboxHost, user_text
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import SessionSettings
 from harness.session.signal_delivery import SignalDelivery
 from harness.session.signals import create
 from harness.session.state import IsVisible, StateLanes
+from harness.session.thread_log import ThreadLog
 from harness.session.thread_memory import ThreadMemory
 from harness.session.threads import Threads
 
@@ -84,7 +84,7 @@ class RunHooks:
 
     def __init__(
         self,
-        log: SessionLog,
+        log: ThreadLog,
         settings: SessionSettings,
         drivers: Drivers,
         runs: Runs,

@@ -54,8 +54,8 @@ from harness.session.message_guards import MessageGuards
 from harness.session.outputs import INVALID, WantedOutput
 from harness.session.parking import Parking
 from harness.session.run_outcomes import Ended, RunOutcome, RunOutcomes, with_both_uses
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import SessionSettings
+from harness.session.thread_log import ThreadLog
 from harness.session.user_message import UserMessage, read_queued
 
 _logger = logging.getLogger("harness.session")
@@ -80,7 +80,7 @@ class Runs:
 
     def __init__(
         self,
-        log: SessionLog,
+        log: ThreadLog,
         settings: SessionSettings,
         drivers: Drivers,
         guards: MessageGuards,

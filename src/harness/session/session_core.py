@@ -21,9 +21,9 @@ from harness.session.open_thread import OpenThread
 from harness.session.run_hooks import QUIET, RunHooks
 from harness.session.run_state import FollowUps, RunState, SessionDisplay, StreamState
 from harness.session.runs import Runs
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import Identity, SessionSettings
 from harness.session.thread_fold import rest
+from harness.session.thread_log import ThreadLog
 from harness.session.threads import Threads
 
 _USAGE = "tokenUsage"
@@ -45,7 +45,7 @@ class SessionCore:
             quiet=QUIET if harness.pubsub is None else (),
             answers=self.answers,
         )
-        log = self.log = SessionLog(harness, self.bus)
+        log = self.log = ThreadLog(harness, self.bus)
         self.append, self.append_all = log.append, log.append_all
         settings = self.settings = SessionSettings(
             harness,

@@ -20,9 +20,9 @@ from harness.session.config import BackingAgent, RequestContext, tools_of
 from harness.session.drivers import Drivers
 from harness.session.goals import GoalOptions
 from harness.session.runs import Runs
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import SessionSettings
 from harness.session.signals import split
+from harness.session.thread_log import ThreadLog
 from harness.usage.run_cost import prices_of
 
 
@@ -40,7 +40,7 @@ class SessionHost:
     """Contract: that of `SubagentParent`, `GoalHost` and `TaskBoard`."""
 
     def __init__(
-        self, log: SessionLog, settings: SessionSettings, drivers: Drivers, runs: Runs, hooks: RunForForks
+        self, log: ThreadLog, settings: SessionSettings, drivers: Drivers, runs: Runs, hooks: RunForForks
     ) -> None:
         self._log, self._settings, self._drivers = log, settings, drivers
         self._runs, self._hooks = runs, hooks

@@ -19,8 +19,8 @@ from harness.session.modes import (
 from harness.session.permissions import SessionPermissions
 from harness.session.public_side import public
 from harness.session.services import Workspace
-from harness.session.session_log import SessionLog
 from harness.session.state import SessionState
+from harness.session.thread_log import ThreadLog
 from harness.session.workspaces import DirectoryWorkspace
 
 
@@ -55,7 +55,7 @@ class SessionSettings:
     def __init__(
         self,
         harness: HarnessParts,
-        log: SessionLog,
+        log: ThreadLog,
         identity: Identity,
         cwd: str,
         *,

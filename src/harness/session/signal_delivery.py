@@ -24,9 +24,9 @@ from harness.session.notifications import (
     notify,
 )
 from harness.session.runs import Runs
-from harness.session.session_log import SessionLog
 from harness.session.signals import Accepted, Branch, create, decide, from_input
 from harness.session.state import IsVisible
+from harness.session.thread_log import ThreadLog
 from harness.session.threads import Threads
 
 _Action: TypeAlias = Literal["deliver", "wake", "persist", "discard"]
@@ -46,7 +46,7 @@ class SignalDelivery:
 
     def __init__(
         self,
-        log: SessionLog,
+        log: ThreadLog,
         harness: HarnessParts,
         drivers: Drivers,
         runs: Runs,

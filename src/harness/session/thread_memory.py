@@ -31,8 +31,8 @@ from harness.session.memory import (
 from harness.session.memory.thresholds import maximum
 from harness.session.open_thread import OpenThread
 from harness.session.runs import Runs
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import SessionSettings
+from harness.session.thread_log import ThreadLog
 from harness.session.threads import Threads
 
 _MEMORY = MemoryStatus.__module__
@@ -43,7 +43,7 @@ class ThreadMemory:
     """The observational memory of the current thread, if there is one."""
 
     def __init__(
-        self, log: SessionLog, settings: SessionSettings, drivers: Drivers, runs: Runs, threads: Threads
+        self, log: ThreadLog, settings: SessionSettings, drivers: Drivers, runs: Runs, threads: Threads
     ) -> None:
         self._log, self._settings, self._drivers = log, settings, drivers
         self._runs, self._threads = runs, threads

@@ -43,9 +43,9 @@ from harness.session.open_thread import (
 )
 from harness.session.public_side import public
 from harness.session.runs import Runs
-from harness.session.session_log import SessionLog
 from harness.session.session_settings import SessionSettings
 from harness.session.thread_fold import rest
+from harness.session.thread_log import ThreadLog
 
 _logger = logging.getLogger("harness.session")
 _FORK_MARK = "forkedSubagent"
@@ -65,7 +65,7 @@ class Threads:
 
     def __init__(
         self,
-        log: SessionLog,
+        log: ThreadLog,
         settings: SessionSettings,
         drivers: Drivers,
         runs: Runs,

@@ -20,7 +20,7 @@ from harness.session.open_thread import OpenThread
 from harness.session.thread_fold import ThreadFold
 
 
-class SessionLog:
+class ThreadLog:
     """What is appended, and the bus that reads it."""
 
     def __init__(self, harness: HarnessParts, bus: Bus) -> None:
