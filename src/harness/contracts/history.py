@@ -78,7 +78,7 @@ class RecordStage(Stage[StoredRecord, "RawEntry"], Protocol):
     title: str
     """What the agent or the user calls the session."""
     parent_id: str
-    taken: Counter[str]
+    counts: Counter[str]
     """How many records each rule has taken."""
 
     def release(self) -> Sequence[RawEntry]:

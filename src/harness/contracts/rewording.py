@@ -59,7 +59,7 @@ class Rewording:
         """What the agent or the user calls the session."""
         self.parent_id: str = session.parent_id
         """The session that has started this one as a sub-agent."""
-        self.taken: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         """How many records each rule took."""
         self.outcome: Outcome = "unknown"
         """Of the run that is open, as far as the store has said."""
@@ -81,14 +81,14 @@ class Rewording:
 
     def feed(self, record: StoredRecord) -> Sequence[RawEntry]:
         if isinstance(record, str):
-            self.taken["unreadable"] += 1
+            self.counts["unreadable"] += 1
             self.put(record)
         else:
             if self.time_key:
                 self.at(milliseconds(record.get(self.time_key)))
             kind = self.kind(record)
             method = self._methods.get(kind)
-            self.taken["passed on" if method is None else kind] += 1
+            self.counts["passed on" if method is None else kind] += 1
             if method is None:
                 self.put(record)
             else:

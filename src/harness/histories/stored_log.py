@@ -60,7 +60,7 @@ class StoredLog:
     @property
     def records(self) -> Counter[str]:
         """How many records of the store each rule of the rewording took."""
-        return self._rewording.taken
+        return self._rewording.counts
 
     @property
     def title(self) -> str:

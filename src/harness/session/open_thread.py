@@ -61,6 +61,7 @@ class OpenThread:
 
     @property
     def id(self) -> str:
+        """The id of its log."""
         return self.metadata.session_id
 
     def _read_log(self, cursor: int) -> Iterator[Event]:
@@ -72,9 +73,11 @@ class OpenThread:
             follower.close()
 
     def append(self, event: Event, run_id: str = "") -> None:
+        """Append an event to its log."""
         self.hub.source(run_id or self.fold.facts.open_run or self.id).append([event])
 
     def setting(self, key: str) -> Any:
+        """The setting of that name; None: there is none."""
         return self.metadata.settings.get(key)
 
     def save_settings(self, changes: dict[str, Any]) -> None:
@@ -133,6 +136,7 @@ class OpenThread:
             return None
 
     def storable_title(self, title: str) -> str:
+        """The title as it may be stored. Raises UsageError."""
         return storable_text(title, self._secrets)
 
     def save_snapshot(self) -> None:

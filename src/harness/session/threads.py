@@ -82,6 +82,7 @@ class Threads:
 
     @property
     def current(self) -> OpenThread | None:
+        """The open thread itself."""
         return self._log.thread
 
     def get_id(self) -> str | None:

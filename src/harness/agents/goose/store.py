@@ -63,7 +63,7 @@ class GooseRewording(Rewording):
     def _user(self, record: Record) -> None:
         metadata = record_of(record.get("metadata"))
         if metadata.get("turnContext") is True:
-            self.taken["turn context"] += 1
+            self.counts["turn context"] += 1
             return
         blocks = [record_of(block) for block in items_of(record.get("content"))]
         texts = [text_of(block.get("text")) for block in blocks if block.get("type") == "text"]

@@ -79,7 +79,7 @@ class OpencodeRewording(Rewording):
         kind = text_of(part.get("type"))
         self.at(milliseconds(part.get("time_ms")))
         if kind in _CONSUMED:
-            self.taken[f"part {kind}"] += 1
+            self.counts[f"part {kind}"] += 1
             return
         state = record_of(part.get("state"))
         if kind == "tool" and state.get("status") not in ("completed", "error"):
