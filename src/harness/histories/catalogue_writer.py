@@ -23,7 +23,7 @@ from harness.log.private_files import make_private_directory, open_private
 if TYPE_CHECKING:
     from harness.contracts.reading import Document, Reading, UsedTokens
     from harness.histories.catalogue_rows import CataloguedSession
-_VERSION = 10
+_VERSION = 11
 """A file of another version is deleted and rebuilt."""
 _TABLES = """
 CREATE TABLE sessions (
@@ -288,7 +288,15 @@ _IS_KNOWN = (
     f"SELECT {' OR '.join(f'EXISTS (SELECT 1 FROM {table} WHERE session = ?)' for table in _TABLES_OF_ONE)}"  # noqa: S608
 )
 _COMMON = "SELECT other FROM copies WHERE session = ? UNION SELECT session FROM copies WHERE other = ?"
-_OWN_CALLS = "SELECT key FROM calls WHERE session = ?"
+_PARTNERS = "SELECT run, other, other_run FROM copies WHERE session = ?1 UNION SELECT other_run, session, run FROM copies WHERE other = ?1"
+_KEEP_LINKS = (
+    f"WITH partners (own, other, run) AS ({_PARTNERS})"  # noqa: S608
+    " INSERT OR IGNORE INTO copies SELECT one.other, one.run, two.other, two.run FROM partners AS one"
+    " JOIN partners AS two ON one.own = two.own AND one.other < two.other"
+)
+"""Forks of a fork are linked by it alone: when it is read again, what they have in common stays so."""
+_LINK = "INSERT OR IGNORE INTO copies VALUES (?, ?, ?, ?)"
+_OWN_CALLS = "SELECT key, run FROM calls WHERE session = ?"
 _NUMBERED = "IN (SELECT value FROM json_each(?))"
 _UNREAD = (
     f"DELETE FROM states WHERE session {_NUMBERED}",  # noqa: S608
@@ -303,9 +311,15 @@ SEPARATOR = "\x1e"
 class _ReadAgain(NamedTuple):
     """Of a session that is read whole again, and has calls in common with others."""
 
-    calls: set[int]
-    """Those that counted in it, and that it did not have again so far."""
+    calls: dict[int, int]
+    """Those that counted in it, by their runs, and that it did not have again so far."""
     others: list[int]
+    links: list[tuple[int, int, int]]
+    """Its run, and the session and the run that have copies, as they were before."""
+    runs: dict[int, int]
+    """What the number of a run is now that had a call which it has again."""
+    made: set[tuple[int, ...]]
+    """Links that were found by reading it again."""
 
 
 class CatalogueWriter:
@@ -336,11 +350,19 @@ class CatalogueWriter:
             self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (session, reading.state))
 
     def give_back(self, session: int) -> bool:
-        """When all of it was entered: calls that it has no more counted in it, and are those of the sessions that it had them
-        in common with. These are to be read again; whether there are any.
+        """When all of it was entered: what it had in common with others, and has again, it still has in common with them.
+
+        Calls that it has no more counted in it, and are those of the sessions that it had them in common with. These are
+        to be read again; whether there are any.
         """
         again = self._read_again.pop(session, None)
-        if again is None or not again.calls:
+        if again is None:
+            return False
+        self._connection.execute(_KEEP_LINKS, (session,))
+        self._connection.execute("DELETE FROM copies WHERE session = ? OR other = ?", (session, session))
+        kept = ((session, again.runs[run], *other) for run, *other in again.links if run in again.runs)
+        self._connection.executemany(_LINK, {*kept, *again.made})
+        if not again.calls:
             return False
         for statement in _UNREAD:
             self._connection.execute(statement, (as_json(again.others),))
@@ -360,9 +382,9 @@ class CatalogueWriter:
             (session,),
         )
         if others := self._connection.execute(_COMMON, (session, session)).fetchall():
-            calls = {key for (key,) in self._connection.execute(_OWN_CALLS, (session,))}
-            self._read_again[session] = _ReadAgain(calls, [other for (other,) in others])
-        self._connection.execute("DELETE FROM copies WHERE session = ? OR other = ?", (session, session))
+            calls = dict(self._connection.execute(_OWN_CALLS, (session,)).fetchall())
+            links = self._connection.execute(_PARTNERS, (session,)).fetchall()
+            self._read_again[session] = _ReadAgain(calls, [other for (other,) in others], links, {}, set())
         for table in ("documents", "used", "states", "runs"):
             cursor = self._connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608
             if table == "used" and cursor.rowcount > 0:
@@ -417,7 +439,8 @@ class CatalogueWriter:
         """
         rows = [(key, *values) for key, values in calls.items()]
         if (again := self._read_again.get(session)) is not None:
-            again.calls.difference_update(calls)
+            had = again.calls.keys() & calls.keys()
+            again.runs.update({again.calls.pop(key): calls[key][1] for key in had})
         if is_new and self._connection.executemany(_NEW_CALL, rows).rowcount == len(rows):
             return
         cursor = self._connection.execute(
@@ -444,7 +467,9 @@ class CatalogueWriter:
                 add((session, own_run, own_ms, number), own, -1)
                 add((session, own_run, at_ms, number), own, 1)
                 calls[key] = (session, own_run, at_ms, number, *own)
-        self._connection.executemany("INSERT OR IGNORE INTO copies VALUES (?, ?, ?, ?)", copies)
+        if again is not None:
+            again.made.update(copies)
+        self._connection.executemany(_LINK, copies)
         self._connection.executemany(_CALL, ((key, *values) for key, values in calls.items()))
 
     def _model(self, tokens: UsedTokens) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -244,16 +245,23 @@ def test_stores_with_whole_seconds_and_runs_that_end_at_once_are_told_apart() ->
 @pytest.mark.parametrize("name", ["claude/2.1.325/fork", "opencode/1.18.33/fork"])
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("fork_by", ["its agent", "Harness", "a slow Harness"])
+@pytest.mark.parametrize("again", [(), (0,), (1,), (0, 1, 0)])
 def test_what_a_fork_has_copied_of_a_run_of_ours_counts_once(
-    tmp_path: Path, name: str, is_reversed: bool, fork_by: str
+    tmp_path: Path, name: str, is_reversed: bool, fork_by: str, again: tuple[int, ...]
 ) -> None:
-    """The catalogue counts a copied model call in the session that it has read last."""
+    """The catalogue counts a copied model call in the session that it has read last. `again`: which of both are read again."""
     home = next(case.unpack(tmp_path / "home") for case in cases() if str(case) == name)
     catalogue = Catalogue(str(tmp_path / "histories.sqlite"), load_all())
     catalogue.refresh(home)
     catalogue.read(sorted(catalogue.sessions(), key=lambda one: one.session_id, reverse=is_reversed))
-    original, fork = sorted(catalogue.sessions(), key=lambda one: one.runs)
+    original, fork = both = sorted(catalogue.sessions(), key=lambda one: one.runs)
     assert (original.runs, fork.runs) == (1, 2)
+    for number in (both[index].number for index in again):
+        with sqlite3.connect(tmp_path / "histories.sqlite") as file:
+            file.execute("UPDATE sessions SET read_mark = '' WHERE number = ?", (number,))
+            file.execute("DELETE FROM states WHERE session = ?", (number,))
+        file.close()
+        catalogue.read(catalogue.sessions())
     stored = catalogue.runs([original.number, fork.number])
     truth = sum(row.usage.all_tokens for row in catalogue.usage.rows())
     first = _recorded(original, stored[original.number][0])
