@@ -48,6 +48,22 @@ def test_the_built_in_prices_are_parsed_once() -> None:
     assert prices.read(prices.BUILT_IN)[1] is prices.read(prices.BUILT_IN)[1]
 
 
+def test_a_configuration_that_is_no_file_is_ignored_at_once(tmp_path: Path) -> None:
+    """A pipe would be waited for, and a device has no end."""
+    pipe, link, large = tmp_path / "pipe.toml", tmp_path / "link.toml", tmp_path / "large.toml"
+    os.mkfifo(pipe)
+    link.symlink_to("/dev/zero")
+    large.write_bytes(b"#" * (5 << 20))
+    for path, trouble in (
+        (pipe, "not a file"),
+        (link, "not a file"),
+        (large, "larger than 4 MB"),
+        (tmp_path, "Is a directory"),
+    ):
+        [problem] = files.read_file(str(path), is_personal=True).problems
+        assert trouble in problem.message
+
+
 def test_an_empty_home_is_not_the_root_of_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
     import pwd
 

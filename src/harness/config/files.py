@@ -12,7 +12,9 @@ error: to guess could give an agent more rights than it was meant to have.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -27,6 +29,7 @@ PROJECT_FILE, OLD_PROJECT_FILE, USER_FILE = "harness.toml", ".harnessrc.toml", "
 PROJECT_FILES = (PROJECT_FILE, OLD_PROJECT_FILE)
 TRUST_FILE = "trusted.json"
 _MOST_NAMED = 6
+_LARGEST_BYTES = 4 << 20
 _LIMITS = ("budget", "project_budgets")
 
 
@@ -351,6 +354,23 @@ def _parsed_once(path: str, stamp: FileStamp, *, is_personal: bool) -> tuple[byt
     return _parsed(path, is_personal=is_personal)
 
 
+def _content(path: str) -> bytes:
+    """A pipe would be waited for, and a device has no end: a clone may have a link to either. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            trouble = os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "It is not a file"
+            raise OSError(errno.EINVAL, trouble)
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(_LARGEST_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > _LARGEST_BYTES:
+        raise OSError(errno.EFBIG, f"It is larger than {_LARGEST_BYTES >> 20} MB")
+    return data
+
+
 def _parsed(path: str, *, is_personal: bool) -> tuple[bytes | None, Layer]:
     """Its content, None when it cannot be read, and what it sets."""
     import tomllib
@@ -359,8 +379,7 @@ def _parsed(path: str, *, is_personal: bool) -> tuple[bytes | None, Layer]:
     layer = Layer(path, "", {}, [], {})
     trouble = ""
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = _content(path)
         layer = layer._replace(text=data.decode("utf-8-sig"))
         tables = tomllib.loads(layer.text)
     except OSError as error:
