@@ -16,6 +16,9 @@ _CONTENT = json.dumps(
                 "models": {"{model}": {"name": "{model}", "limit": {"context": 200000, "output": 32000}}},
             }
         },
+        # Lists of the user, in which it is not: a provider that is not listed, or is left out, cannot be asked.
+        "enabled_providers": ["harness"],
+        "disabled_providers": [],
         "model": "harness/{model}",
         "small_model": "harness/{model}",
     }
