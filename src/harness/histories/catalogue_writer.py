@@ -318,7 +318,7 @@ class _ReadAgain(NamedTuple):
     """Its run, and the session and the run that have copies, as they were before."""
     runs: dict[int, int]
     """What the number of a run is now that had a call which it has again."""
-    made: set[tuple[int, ...]]
+    new_links: set[tuple[int, ...]]
     """Links that were found by reading it again."""
 
 
@@ -360,8 +360,8 @@ class CatalogueWriter:
             return False
         self._connection.execute(_KEEP_LINKS, (session,))
         self._connection.execute("DELETE FROM copies WHERE session = ? OR other = ?", (session, session))
-        kept = ((session, again.runs[run], *other) for run, *other in again.links if run in again.runs)
-        self._connection.executemany(_LINK, {*kept, *again.made})
+        old_links = ((session, again.runs[run], *other) for run, *other in again.links if run in again.runs)
+        self._connection.executemany(_LINK, {*old_links, *again.new_links})
         if not again.calls:
             return False
         for statement in _UNREAD:
@@ -468,7 +468,7 @@ class CatalogueWriter:
                 add((session, own_run, at_ms, number), own, 1)
                 calls[key] = (session, own_run, at_ms, number, *own)
         if again is not None:
-            again.made.update(copies)
+            again.new_links.update(copies)
         self._connection.executemany(_LINK, copies)
         self._connection.executemany(_CALL, ((key, *values) for key, values in calls.items()))
 
