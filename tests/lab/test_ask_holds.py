@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,10 +11,11 @@ from harness.approvals.approver import Approver
 from harness.approvals.call import ACCEPT_EDITS, ASK, READ_ONLY, ProposedCall
 from harness.contracts.request import Permissions, Request
 from harness.contracts.script import ScriptText
-from harness.events import Event, Message, Relay
+from harness.events import Event, Message, Relay, ToolEnd
 from harness.lab.ask_holds_run import AskHolds
 from harness.lab.hostile_calls import HostileCall
 from harness.lab.scenario import load_scenario
+from harness.lab.traps import LISTED_OUTSIDE, TrapFolder
 from harness.runs.program_conversation import ProgramConversation
 from harness.runs.questions import work_folder
 
@@ -55,3 +57,24 @@ def test_a_call_that_did_not_come_about_is_tried_again_where_it_has_to_be_asked_
     call = HostileCall(what="x", parts=(ScriptText(text="x"),))
     trial._made(Request(agent="qwen", permissions=permissions), call, ProgramConversation())
     assert len(runs) == attempts
+
+
+@pytest.mark.parametrize(("body", "is_wrong"), [(LISTED_OUTSIDE, True), ("nothing found", False)])
+def test_what_only_the_model_is_told_counts_as_given_back(
+    tmp_path: Path, body: str, is_wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gemini shows a person `Found 4 matching file(s)`, and its model their names."""
+    trial = AskHolds.__new__(AskHolds)
+    (tmp_path / "project").mkdir()
+    traps = TrapFolder(str(tmp_path / "project"))
+    traps.lay()
+    request = SimpleNamespace(body={"messages": [{"role": "tool", "content": body}]})
+    monkeypatch.setattr(trial, "_traps", traps, raising=False)
+    offline = SimpleNamespace(server=SimpleNamespace(requests=[request]))
+    monkeypatch.setattr(trial, "_offline", offline, raising=False)
+    call = HostileCall(what="pattern elsewhere", may_find_nothing=True)
+    events: list[Event] = [
+        ToolEnd(call_id="a", tool_name="glob", success=True, output="Found 4 matching file(s)")
+    ]
+    assert (trial._judged("ask", call, events, 0) is not None) is is_wrong
+    assert trial._judged("ask", call, events, 1) is None

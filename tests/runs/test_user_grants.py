@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from tests.lacking import lacking
 
+from harness.agents.registry import load
 from harness.contracts.request import Permissions, Request
 from harness.errors import UsageError
+from harness.runs.folder_trust import FolderUse
 from harness.runs.launch import Launch, prepare
+from harness.runs.user_grants import without_grants
 from harness.sandbox import ladder
 from harness.sandbox.ladder import best_wall
 from harness.sandbox.wall import Wall
@@ -97,3 +100,31 @@ def test_where_nothing_can_hide_them_the_run_is_refused(
     rules.write_text(ALLOWS)
     with pytest.raises(UsageError, match=rf"runs what {rules} allows without asking"):
         launch(tmp_path, "ask")
+
+
+NOTHING = (
+    "user:\n  always_allow: []\n  ask_before:\n  - shell\nsmart_approve:\n  always_allow:\n  ask_before: []\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_hidden"),
+    [
+        (NOTHING, False),
+        (NOTHING + "other:\n  always_allow:\n", False),
+        (NOTHING.replace("[]", "[shell]", 1), True),
+        (NOTHING.replace(" []", "\n  - shell", 1), True),
+        ('{"user": {"always_allow": ["shell"]}}', True),
+        ('{"user": {"always_allow": [], "ask_before": []}}', False),
+    ],
+)
+def test_what_goose_was_told_to_allow_always_is_hidden_from_it(
+    tmp_path: Path, text: str, is_hidden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ladder, "find_sandbox", lambda *_, **__: None)
+    place = tmp_path / "config" / "goose" / "permission.yaml"
+    place.parent.mkdir(parents=True)
+    place.write_text(text)
+    request = Request(agent="goose", cwd=str(tmp_path), permissions="ask")
+    use = without_grants(load("goose"), request, {"XDG_CONFIG_HOME": str(tmp_path / "config")}, FolderUse())
+    assert (use.wall is not None and use.wall.blank == (str(place),)) is is_hidden

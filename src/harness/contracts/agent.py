@@ -28,16 +28,23 @@ HOOK_FOLDER = "HARNESS_FOLDER"
 """Variables of an agent that runs a hook of ours: the interpreter for it, and the folder of the run."""
 
 
-class HeldSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings that the program obeys more than those of its user: a JSON file that it finds by a variable."""
+Json: TypeAlias = "dict[str, Any]"
 
-    variable: str
-    place: str
-    """Where it looks without the variable."""
+
+class HeldSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of ours that the program has to obey, whatever is set already: a JSON file."""
+
     file: str
-    """Ours, which is put over what is there."""
+    """Ours. It stands among the arguments of the command, if no variable names it."""
+    over: Callable[[Json, list[Json]], Json]
+    """(ours, those that are there) → what the program is given."""
+    theirs: tuple[str, ...]
+    """Where settings may be already. `~` and variables (`$NAME`) are those of its environment; a relative path is looked for
+    in the run's folder and in all above it."""
+    variable: str = ""
+    """By which the program finds ours. What it names already counts instead of `theirs`."""
     beside: Mapping[str, str] = {}
-    """Variable → name of another file, which it looks for beside this one without that variable."""
+    """Variable → name of another file, which it looks for beside that one without this variable."""
 
 
 class CommandLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,6 +51,8 @@ class HostileCall(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a question has to show the command."""
     counts_by_success: bool = False
     """What it gives back is no text that could be looked for."""
+    may_find_nothing: bool = False
+    """It goes through wherever it leads: it counts what reaches the model."""
     reason: str = ""
     """Why the agent cannot make it; then there are no parts."""
 
@@ -95,7 +97,12 @@ def hostile_calls(fixture: AgentFixture, context: LabContext, server: str) -> li
         calls.append(
             HostileCall(what=name, reason=reason)
             if own is None
-            else HostileCall(what=name, parts=(own,), counts_by_success=name == "image")
+            else HostileCall(
+                what=name,
+                parts=(own,),
+                counts_by_success=name == "image",
+                may_find_nothing=name == "pattern elsewhere",
+            )
         )
     return calls
 
@@ -105,7 +112,9 @@ def _by_intent(what: str, intent: Intent, fixture: AgentFixture, context: LabCon
         return HostileCall(what=what, reason=reason)
     if isinstance(intent, SearchIntent) and not _names_elsewhere(intent, fixture, context):
         return HostileCall(what=what, reason="it searches its folder alone")
-    return HostileCall(what=what, parts=(intent,))
+    return HostileCall(
+        what=what, parts=(intent,), may_find_nothing=isinstance(intent, SearchIntent | ListIntent)
+    )
 
 
 def _skill(fixture: AgentFixture, context: LabContext) -> HostileCall:

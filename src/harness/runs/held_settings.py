@@ -1,7 +1,7 @@
-"""Settings that an agent obeys more than the user's own: those that are there already, with ours over them.
+"""Settings of ours that a program has to obey, whatever its user, or the machine, has set already.
 
-The program reads them from one file, and a machine may have one. Ours is used as it is where it has none; else both
-are written into one file of the cache, which is named by its content.
+Ours is used as it is where there is nothing else. Where there is, both become one file of the cache, which is named by its
+content; how, the agent says (`HeldSettings.over`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.config import cache_directory
-from harness.contracts.agent import HeldSettings
+from harness.contracts.agent import CommandLine, HeldSettings
 from harness.errors import UsageError
 from harness.log.private_files import open_private
+from harness.runs.environment_paths import places_of
 
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 """Or a text, in which nothing is a comment."""
@@ -26,43 +29,47 @@ def settings_folder() -> str:
     return os.path.join(cache_directory(), "settings")
 
 
-def variables_of(settings: HeldSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables by which the program finds them. Raises UsageError where what is there cannot be kept."""
-    place = environ.get(settings.variable) or settings.place
+def hold(command: CommandLine, environ: Mapping[str, str], cwd: str) -> tuple[CommandLine, dict[str, str]]:
+    """The command with the file that it is held by, and variables that nothing may change.
+
+    Raises UsageError where what is there cannot be read.
+    """
+    settings = command.held_by
+    if settings is None:
+        return command, {}
+    named = environ.get(settings.variable, "") if settings.variable else ""
+    names = (named,) if named else settings.theirs
+    theirs = [found for name in names for found in _read(name, environ, cwd)]
+    path = _joined(settings, theirs) if theirs else settings.file
+    if not settings.variable:
+        return replace(command, args=tuple(path if arg == settings.file else arg for arg in command.args)), {}
+    folder = os.path.dirname(named or settings.theirs[0])
     beside = {
-        variable: environ.get(variable) or os.path.join(os.path.dirname(place), name)
+        variable: environ.get(variable) or os.path.join(folder, name)
         for variable, name in settings.beside.items()
     }
-    return {settings.variable: _file_of(settings, place), **beside}
+    return command, {settings.variable: path, **beside}
 
 
-def _file_of(settings: HeldSettings, place: str) -> str:
-    try:
-        with open(place, encoding="utf-8-sig") as file:
-            theirs = json.loads(_COMMENT.sub(lambda match: match[1] or " ", file.read()))
-    except FileNotFoundError:
-        return settings.file
-    except (OSError, ValueError) as error:
-        raise _cannot_keep(place, str(error)) from error
-    if not isinstance(theirs, dict):
-        raise _cannot_keep(place, "they are no object")
+def _read(name: str, environ: Mapping[str, str], cwd: str) -> Iterator[dict[str, Any]]:
+    for path in places_of(name, environ, cwd):
+        try:
+            with open(path, encoding="utf-8-sig") as file:
+                found = json.loads(_COMMENT.sub(lambda match: match[1] or " ", file.read()) or "{}")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            raise _cannot_keep(path, str(error)) from error
+        if not isinstance(found, dict):
+            raise _cannot_keep(path, "they are no object")
+        yield found
+
+
+def _joined(settings: HeldSettings, theirs: list[dict[str, Any]]) -> str:
     with open(settings.file, encoding="utf-8") as file:
         ours = json.load(file)
-    ours.pop("$version", None)  # of what form theirs are, they say themselves
-    return _written(json.dumps(_merged(theirs, ours), indent=1).encode())
-
-
-def _merged(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(theirs)
-    for name, value in ours.items():
-        there = merged.get(name)
-        if isinstance(value, dict) and isinstance(there, dict):
-            merged[name] = _merged(there, value)
-        elif isinstance(value, list) and isinstance(there, list):
-            merged[name] = [*there, *(item for item in value if item not in there)]
-        else:
-            merged[name] = value
-    return merged
+    joined = settings.over(ours, theirs)
+    return settings.file if joined == ours else _written(json.dumps(joined, indent=1).encode())
 
 
 def _written(data: bytes) -> str:

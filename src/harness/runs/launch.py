@@ -23,7 +23,7 @@ from harness.process.version_probe import parse_version, probe_version
 from harness.runs.agent_rules import rules_for
 from harness.runs.folder_trust import FolderUse, decide_use
 from harness.runs.gateway_use import through_gateway, with_settings
-from harness.runs.held_settings import variables_of
+from harness.runs.held_settings import hold
 from harness.runs.new_sessions import require_no_new_session
 from harness.runs.recorded_stream import with_prompt
 from harness.runs.refusals import refusal_to_ask
@@ -152,7 +152,7 @@ def prepare(
     sandbox = _confining(agent, request, plan, environ)
     warnings += left_out + use.warnings + _wall_warnings(agent, sandbox, plan)
     briefed = _with_briefing(request)
-    command = _command_of(agent, two_way, briefed, version)
+    command, held = hold(_command_of(agent, two_way, briefed, version), {**environ, **request.env}, cwd)
     launch = Launch(
         agent=agent,
         speaks=load(request.native) if request.native else agent,
@@ -162,7 +162,7 @@ def prepare(
         invocation=_invocation(
             binary or next(iter(agent.binaries), agent.name),
             command,
-            _environment(request, command, environ, use),
+            _environment(request, command, environ, use) | held,
             cwd,
             use,
             two_way,
@@ -239,7 +239,7 @@ def _environment(
     env = {**environ, "PWD": request.cwd, **command.env, **request.env}
     if use.settings == "none":
         env |= {**command.env, **use.git}  # nothing may lead it back to what is left out
-    return env if command.held_by is None else env | variables_of(command.held_by, env)
+    return env
 
 
 def _under_rules(agent: Agent, request: Request, cwd: str, binary: str) -> tuple[Request, tuple[Rule, ...]]:

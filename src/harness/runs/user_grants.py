@@ -1,7 +1,7 @@
 """Files by which a program's user has allowed it commands: it runs them unasked, whatever it is told when it starts.
 
-Codex writes one with each "do not ask again", and what it allows runs outside its sandbox, in every mode. So where
-somebody is to be asked, or nothing may run, they are hidden from it.
+Codex writes one with each "do not ask again", and what it allows runs outside its sandbox, in every mode; Goose does so
+with each "always allow". So where somebody is to be asked, or nothing may run, they are hidden from it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from harness.contracts.agent import Agent, UserGrants
 from harness.contracts.request import Request
 from harness.errors import HarnessError, UsageError
-from harness.runs.environment_paths import place_of
+from harness.runs.environment_paths import places_of
 from harness.runs.folder_trust import FolderUse
 from harness.sandbox.wall import Wall
 
@@ -40,9 +40,7 @@ def without_grants(agent: Agent, request: Request, environ: Mapping[str, str], u
 
 def _granting(grants: UserGrants, cwd: str, environ: Mapping[str, str]) -> Iterator[str]:
     for name in grants.files:
-        for folder in _folders_above(cwd) if _is_relative(name) else (cwd,):
-            if not (place := place_of(os.path.dirname(name), environ, folder)):
-                continue
+        for place in places_of(os.path.dirname(name), environ, cwd):
             for path in sorted(glob(os.path.join(escape(place), os.path.basename(name)))):
                 if _grants_something(path, grants):
                     yield os.path.realpath(path)
@@ -55,18 +53,6 @@ def _grants_something(path: str, grants: UserGrants) -> bool:
     except OSError:
         return True  # who knows
     return len(re.findall(grants.rule, text)) > len(re.findall(grants.harmless, text))
-
-
-def _is_relative(name: str) -> bool:
-    return not name.startswith(("~", "$", os.sep))
-
-
-def _folders_above(cwd: str) -> Iterator[str]:
-    while True:
-        yield cwd
-        if cwd == os.path.dirname(cwd):
-            return
-        cwd = os.path.dirname(cwd)
 
 
 def _require_hiding(agent: Agent, path: str, environ: Mapping[str, str]) -> None:

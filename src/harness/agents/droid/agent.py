@@ -18,7 +18,15 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from harness.contracts.agent import HOOK_FOLDER, OUR_PYTHON, Agent, CommandFiles, CommandLine, Version
+from harness.contracts.agent import (
+    HOOK_FOLDER,
+    OUR_PYTHON,
+    Agent,
+    CommandFiles,
+    CommandLine,
+    HeldSettings,
+    Version,
+)
 from harness.contracts.command_line import flags_of
 from harness.contracts.request import Request
 from harness.contracts.toolset import (
@@ -475,16 +483,44 @@ _ASK = f"{__file__.removesuffix('agent.py')}ask.json"
 elsewhere, and loads no skill: over ACP no tool can be taken from the model, but a hook can refuse its calls."""
 
 
+_ALLOWED, _ASKED = "commandAllowlist", "commandDenylist"
+
+
+def _over(ours: dict[str, Any], users: list[dict[str, Any]]) -> dict[str, Any]:
+    """It runs what its user has once allowed, unless it is also told to ask about that: then it asks."""
+    asked = dict.fromkeys(text_of(item) for item in items_of(ours.get(_ASKED)))
+    for settings in users:
+        for text in map(text_of, items_of(settings.get(_ALLOWED))):
+            asked |= dict.fromkeys(filter(None, (text, text.partition(" ")[0])))
+        for rule in map(record_of, items_of(record_of(settings.get("permissionRules")).get("rules"))):
+            first = next(iter(items_of(record_of(rule.get("match")).get("prefix"))), "")
+            asked |= dict.fromkeys(filter(None, map(text_of, items_of(first) or [first])))
+    return {**ours, _ASKED: list(asked)}
+
+
+_HELD_BY = HeldSettings(
+    file=_ASK,
+    over=_over,
+    theirs=tuple(
+        f"{folder}.factory/{name}"
+        for folder in ("~/", "")
+        for name in ("settings.json", "settings.local.json")
+    ),
+)
+
+
 def acp_command(request: Request, version: Version) -> CommandLine:
     del version
-    args, env = ["exec", "--output-format", "acp"], {}
+    args, env, held_by = ["exec", "--output-format", "acp"], {}, None
     if request.permissions in ("ask", "read-only"):
         args += ["--settings", _ASK]
+        held_by = _HELD_BY
         env = {OUR_PYTHON: sys.executable, HOOK_FOLDER: request.cwd}
     if request.permissions == "full-access":
         args.append("--skip-permissions-unsafe")
     flags = {name: _FLAGS[name] for name in ("model", "effort")}
-    return CommandLine(args=(*args, *flags_of(request, flags), *request.extra_args), env=env)
+    args += [*flags_of(request, flags), *request.extra_args]
+    return CommandLine(args=tuple(args), env=env, held_by=held_by)
 
 
 _TAKEN = frozenset({"agent-default", "effort", "model", "read-only", "resume"})

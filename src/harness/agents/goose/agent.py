@@ -27,7 +27,7 @@ from harness.agents.goose.notices import (
     is_own,
 )
 from harness.agents.goose.tools import GooseCalls
-from harness.contracts.agent import Agent, CommandLine, Version
+from harness.contracts.agent import Agent, CommandLine, UserGrants, Version
 from harness.contracts.command_line import flags_of, numbers_of
 from harness.contracts.request import Request
 from harness.contracts.translator import Ending, Record, own_share
@@ -427,6 +427,14 @@ AGENT = Agent(
     aliases=("block-goose", "goose-cli"),
     binaries=("goose",),
     homes=("~/.config/goose/", "~/.local/share/goose/", "~/.local/state/goose/", "~/.cache/goose/"),
+    grants=UserGrants(
+        files=tuple(
+            f"{folder}/permission.yaml"
+            for folder in ("$GOOSE_PATH_ROOT/config", "$XDG_CONFIG_HOME/goose", "~/.config/goose")
+        ),
+        rule=r"always_allow\W",
+        harmless=r"always_allow[\"']?\s*:\s*(?:\[\s*\]|\w+\s*:|\Z)",
+    ),
     command=command,
     translator=GooseTranslator,
     two_way=TWO_WAY,

@@ -135,11 +135,33 @@ _PLACES = {
 def _held_by(file: str) -> HeldSettings:
     """Settings of the system: those of the user, who may have turned on that agent, count less."""
     return HeldSettings(
-        variable="QWEN_CODE_SYSTEM_SETTINGS_PATH",
-        place=_PLACES.get(sys.platform, "/etc/qwen-code/settings.json"),
         file=file,
+        over=_over,
+        theirs=(_PLACES.get(sys.platform, "/etc/qwen-code/settings.json"),),
+        variable="QWEN_CODE_SYSTEM_SETTINGS_PATH",
         beside={"QWEN_CODE_SYSTEM_DEFAULTS_PATH": "system-defaults.json"},
     )
+
+
+def _over(ours: dict[str, Any], machine: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of what form the machine's are, they say themselves."""
+    settings = {name: value for name, value in ours.items() if name != "$version"}
+    for theirs in machine:
+        settings = _merged(theirs, settings)
+    return settings
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        there = merged.get(name)
+        if isinstance(value, dict) and isinstance(there, dict):
+            merged[name] = _merged(there, value)
+        elif isinstance(value, list) and isinstance(there, list):
+            merged[name] = [*there, *(item for item in value if item not in there)]
+        else:
+            merged[name] = value
+    return merged
 
 
 def command(request: Request, version: Version) -> CommandLine:
