@@ -73,6 +73,14 @@ def test_another_event_loop_is_refused_and_does_not_hang() -> None:
                 harness.create_thread,
                 harness.select_or_create_thread,
                 lambda: harness.send_message(content="a"),
+                harness.wait_until_idle,
+                harness.session.compact,
+                lambda: harness.steer(content="a"),
+                lambda: harness.follow_up(content="a"),
+                lambda: harness.state.set({"a": 1}),
+                lambda: harness.session.mode.switch(mode_id="build"),
+                lambda: harness.session.model.switch(model_id="test/other"),
+                lambda: _called(harness.abort),
             ]
 
             def elsewhere() -> None:
@@ -84,6 +92,10 @@ def test_another_event_loop_is_refused_and_does_not_hang() -> None:
             assert (await harness.send_message(content="a")).success
 
     run(main)
+
+
+async def _called(use: Callable[[], Any]) -> Any:
+    return use()
 
 
 async def _awaited(use: Callable[[], Awaitable[Any]]) -> Any:

@@ -166,7 +166,13 @@ class HarnessParts:
     def require_loop(self) -> None:
         """Raises UsageError in another event loop than that of `init`, as long as that one is not closed."""
         loop = self.loop
-        if loop is not None and loop is not asyncio.get_running_loop() and not loop.is_closed():
+        if loop is None or loop.is_closed():
+            return
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:  # in none at all: then nothing is waited for
+            return
+        if here is not loop:
             raise another_loop()
 
     def set_modes(

@@ -188,7 +188,8 @@ class Runs:
         return self._task is not None or bool(self._passing)
 
     async def wait_until_settled(self) -> None:
-        """Wait until no run is active and no answer is on its way to one."""
+        """Wait until no run is active and no answer is on its way to one. Raises UsageError in another event loop."""
+        self._settings.harness.require_loop()
         while self.is_busy:
             await asyncio.wait((self._task,) if self._task is not None else tuple(self._passing))
 
@@ -207,6 +208,7 @@ class Runs:
 
         `limits` and `output` apply to a run that is started here. A program that gave no such output is asked again.
         """
+        self._settings.harness.require_loop()
         guarded = await self.guards.message(message, context, limits)
         if isinstance(guarded, RunOutcome):
             return guarded
@@ -432,7 +434,9 @@ class Runs:
         """Stop the current run, or give up a suspended one. It ends soon; `wait_until_idle` waits for that.
 
         `pauses_queue`: queued messages stay there until the next message or `drain`.
+        Raises UsageError in another event loop.
         """
+        self._settings.harness.require_loop()
         if pauses_queue:
             self.guards.stop()
         if self._task is not None:
@@ -468,7 +472,8 @@ class Runs:
             await asyncio.wait((task,))
 
     async def wait_until_idle(self) -> None:
-        """Wait until no run is active. Cancelling the wait does not affect the run."""
+        """Wait until no run is active. Cancelling the wait does not affect the run. Raises UsageError as above."""
+        self._settings.harness.require_loop()
         while (task := self._task) is not None:
             await asyncio.wait((task,))
 

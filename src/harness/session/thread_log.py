@@ -31,6 +31,7 @@ class ThreadLog:
         """Writes what a loop still buffers. Called before anything is appended."""
         self._redactor = EventRedactor(harness.secrets) if harness.secrets is not None else None
         self._clock = harness.clock
+        self._require_loop = harness.require_loop
         self.use_none()
 
     def use_none(self) -> None:
@@ -58,6 +59,8 @@ class ThreadLog:
         return self.append_all([event])[-1]
 
     def append_all(self, events: Sequence[Event], run_id: str = "") -> Sequence[Event]:
+        """The same for several. Raises UsageError in another event loop than that of the session."""
+        self._require_loop()
         self.flush()
         self.bus.deliver()  # the fold knows the open run only from delivered events
         if self.bus.fold.next_seq == self.hub.next_seq:  # else the queue before these is not known
