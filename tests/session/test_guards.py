@@ -248,6 +248,29 @@ def test_a_hook_before_the_model_chooses_what_it_sees() -> None:
     run(main)
 
 
+def test_a_closed_session_leaves_no_hook_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes a moment has it; one that hangs went on for half a minute after everything was closed."""
+
+    async def main() -> None:
+        told: list[str] = []
+
+        async def tell(outcome: RunOutcome[Any]) -> None:
+            await asyncio.sleep(0)
+            told.append(outcome.text)
+
+        async def hang(_text: str) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(guards_module, "CLOSING_S", 0.05)
+        async with opened(Model("Done."), hooks=Hooks(on_end=tell, after_model=hang)) as (harness, _):
+            await harness.send_message(content="go")
+        assert told == ["Done."]
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(main)
+
+
 def test_a_hook_that_raises_changes_nothing() -> None:
     async def main() -> None:
         def broken(_given: object) -> None:

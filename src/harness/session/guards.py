@@ -39,6 +39,8 @@ from harness.session.run_outcomes import BLOCKED, RunOutcome
 
 _logger = logging.getLogger("harness.session")
 LONGEST_S = 30.0
+CLOSING_S = 5.0
+"""How long closing a session waits for hooks that only look on: the last one may be telling somebody of the end."""
 Place: TypeAlias = Literal["input", "output", "call", "result"]
 
 
@@ -286,6 +288,13 @@ class GuardRunner:
             task = asyncio.get_running_loop().create_task(self._observed(hook, given))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """The session is closed: hooks that only look on get a moment to finish."""
+        if self._tasks:
+            _done, late = await asyncio.wait(self._tasks, timeout=CLOSING_S)
+            for task in late:
+                task.cancel()
 
     async def _verdict(self, guard: Guard, context: GuardContext, longest_s: float | None = None) -> _Verdict:
         verdict: _Verdict

@@ -224,6 +224,7 @@ class RunHooks:
 
     async def close(self) -> None:
         self._leave_span()
+        await self.guards.close()
         await self.memory.close()
 
     def _make_tools(self) -> list[Tool]:
