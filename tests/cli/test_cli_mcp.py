@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 
 from acp_editor import environment_of
-from harness.clients.mcp.limits import CallLimits
 from harness.clients.mcp.tools import TOOLS
-from harness.errors import UsageError
 
 mcp = pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 types = pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
@@ -291,20 +289,6 @@ def test_a_session_that_is_worked_on_takes_no_second_task_and_no_answer(shop: Sh
     run(work)
 
 
-def test_what_runs_at_once_gets_no_more_than_is_left() -> None:
-    environment = {"HARNESS_BUDGET_USD": "10"}
-    limits = CallLimits(environment)
-    assert limits.admit(0.5) == 0.5
-    assert limits.admit(None, [0.5]) == 10
-    assert environment["HARNESS_BUDGET_USD"] == "0.500000"  # the first one may start something still
-    assert limits.spend(9.75)
-    assert environment["HARNESS_BUDGET_USD"] == "0.250000"
-    assert limits.admit(5.0) == 0.25
-    assert not limits.spend(0.25)
-    with pytest.raises(UsageError, match="used up"):
-        limits.admit(None)
-
-
 class RawClient:
     """Messages as they are, one a line."""
 
@@ -420,19 +404,33 @@ def test_depth_is_seen_in_the_processes_above_too(tmp_path: Path) -> None:
     assert done.stdout.strip() == "3"
 
 
-def test_agents_that_call_each_other_end_by_the_limit(shop: Shop) -> None:
-    """Each one's model only wants another one to do it."""
+def let_models_call_each_other(shop: Shop, turns: str, *options: str, settings: str = "") -> None:
+    """The agent of each server has this server among its own."""
     script = shop.work.parent / "each.toml"
-    script.write_text(
-        'turns = [ [ { tool = "harness__run_agent", input = { prompt = "You do it." } } ], [ { text = "Done." } ] ]\n'
-    )
+    script.write_text(turns)
     model = f"scripted/{script}"
-    options = ["mcp", "--agent", "native", "--model", model, "--permissions", "full-access"]
-    server = {"command": sys.executable, "args": ["-m", "harness", *options]}
+    words = ["mcp", "--agent", "native", "--model", model, "--permissions", "full-access"]
+    server = {"command": sys.executable, "args": ["-m", "harness", *words]}
     folder = Path(shop.environment["XDG_CONFIG_HOME"]) / "harness"
     folder.mkdir(parents=True)
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"harness": server}}))
-    shop.command = ["-m", "harness", *options]
+    (folder / "config.toml").write_text(settings.replace("MODEL", model))
+    shop.command = ["-m", "harness", *words, *options]
+
+
+def costs_of(shop: Shop) -> list[float]:
+    """What each session has cost."""
+    command = [sys.executable, "-m", "harness", "usage", "--by", "session", "--json"]
+    done = subprocess.run(command, env=shop.environment, cwd=shop.work, capture_output=True, check=True)
+    return [row["cost_usd"] for row in json.loads(done.stdout)["rows"]]
+
+
+def test_agents_that_call_each_other_end_by_the_limit(shop: Shop) -> None:
+    """Each one's model only wants another one to do it."""
+    let_models_call_each_other(
+        shop,
+        'turns = [ [ { tool = "harness__run_agent", input = { prompt = "You do it." } } ], [ { text = "Done." } ] ]\n',
+    )
 
     async def work() -> None:
         async with shop.client("auto") as client:
@@ -446,5 +444,40 @@ def test_agents_that_call_each_other_end_by_the_limit(shop: Shop) -> None:
             ]
             assert len(texts) == 3
             assert sum("3 deep already, which is the limit" in text for text in texts) == 1
+
+    run(work)
+
+
+@pytest.mark.parametrize("is_of_the_task", [False, True], ids=["of the server", "of the task"])
+def test_agents_that_call_each_other_end_by_one_budget(shop: Shop, *, is_of_the_task: bool) -> None:
+    """Each call of a model costs a dollar, and each one's model asks three others: without a limit all cost $52."""
+    ask = '[ { tool = "harness__run_agent", input = { prompt = "You do it." } }, { usage = { input = 1000000 } } ]'
+    let_models_call_each_other(
+        shop,
+        f"turns = [ {ask}, {ask}, {ask}, [ {{ text = 'Done.' }}, {{ usage = {{ input = 1000000 }} }} ] ]\n",
+        *(() if is_of_the_task else ("--max-budget-usd", "6")),
+        settings='[prices."MODEL"]\ninput = 1.0\noutput = 0.0\n',
+    )
+
+    async def work() -> None:
+        async with shop.client("auto") as client:
+            about = {"max_budget_usd": 6} if is_of_the_task else {}
+            done = await client.call_tool("run_agent", {"prompt": "Do it.", **about})
+            assert done.structured_content["outcome"] == "interrupted"
+            assert "budget of $6.00 was used up" in done.structured_content["text"]
+
+    run(work)
+    agents = 3  # below each other; a call that one of them has begun may end
+    assert 6 <= sum(costs_of(shop)) <= 6 + agents
+    assert not list(Path(shop.environment["XDG_DATA_HOME"]).glob("harness/task-budgets/*"))
+
+
+def test_a_budget_that_nobody_can_count_is_said(shop: Shop) -> None:
+    async def work() -> None:
+        async with shop.client("auto", elicitation_callback=allow) as client:
+            about = {"prompt": "Do it.", "max_budget_usd": 1}
+            done = await client.call_tool("run_agent", about)
+            assert "its model has no price here" in done.structured_content["text"]
+            assert "The purple file is there." in done.structured_content["text"]
 
     run(work)

@@ -159,6 +159,27 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         collector_of(url, {})
 
 
+def test_the_variables_of_opentelemetry_name_a_collector_where_that_is_asked_for() -> None:
+    named = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://general:4318/"}
+    assert collector_of("env", named).url == "http://general:4318/v1/traces"
+    named["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = "http://traces:4318/v1/traces"
+    assert collector_of("env", named).url == "http://traces:4318/v1/traces"
+    assert collector_of("http://given:4318", named).url == "http://given:4318/v1/traces"
+    with pytest.raises(UsageError, match="does not name a collector"):
+        collector_of("env", {})
+    with pytest.raises(UsageError, match="asks for grpc"):
+        collector_of("env", named | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+
+
+def test_nothing_is_sent_where_that_is_disabled(
+    collector: FakeCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    with export_spans(collector.url):
+        recorded(RUN)
+    assert (collector.requests, collector.metric_requests) == ([], [])
+
+
 def test_a_run_sends_its_spans(collector: FakeCollector, tmp_path: Path) -> None:
     script = tmp_path / "script.toml"
     script.write_text('turns = [ [ { text = "Hello." } ] ]')

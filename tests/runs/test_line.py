@@ -110,7 +110,7 @@ class Telling:
     def opened(self, hub: Hub, /) -> None:
         """It only tells."""
 
-    def environment(self, run_id: str, /) -> dict[str, str]:
+    def environment(self, _log_id: str, run_id: str, /) -> dict[str, str]:
         return {"TRACEPARENT": run_id}
 
 

@@ -17,7 +17,8 @@ def add_collector(group: _ActionsContainer) -> None:
         "--otlp",
         default="",
         metavar="URL",
-        help="send spans and metrics to this collector of OpenTelemetry, such as http://127.0.0.1:4318",
+        help="send spans and metrics to this collector of OpenTelemetry, such as http://127.0.0.1:4318; "
+        "`env`: the one that OTEL_EXPORTER_OTLP_ENDPOINT names",
     )
 
 

@@ -42,6 +42,11 @@ from harness.version import __version__
 _logger = logging.getLogger("harness")
 HEADERS_VARIABLE, PARENT_VARIABLE = "OTEL_EXPORTER_OTLP_HEADERS", "TRACEPARENT"
 _RESOURCE_VARIABLE, _NAME_VARIABLE = "OTEL_RESOURCE_ATTRIBUTES", "OTEL_SERVICE_NAME"
+FROM_ENVIRONMENT = "env"
+"""In place of an address."""
+_ENDPOINT, _TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+_PROTOCOL, _TRACES_PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+_DISABLED = "OTEL_SDK_DISABLED"
 _METRICS_VARIABLE = "OTEL_METRICS_EXPORTER"
 _TEMPORALITY_VARIABLE = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
 _PATH, _METRICS_PATH = "/v1/traces", "/v1/metrics"
@@ -79,7 +84,12 @@ class Collector(NamedTuple):
 
 
 def collector_of(url: str, environ: Mapping[str, str]) -> Collector:
-    """Raises UsageError for what is no address. `/v1/traces` is added where the address has no such end."""
+    """Raises UsageError for what is no address. `/v1/traces` is added where the address has no such end.
+
+    `env`: the one that the variables of OpenTelemetry name. They alone send nothing: they are often set for other programs.
+    """
+    if url == FROM_ENVIRONMENT:
+        url = _named_address(environ)
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -105,6 +115,20 @@ def collector_of(url: str, environ: Mapping[str, str]) -> Collector:
     )
 
 
+def _named_address(environ: Mapping[str, str]) -> str:
+    """Raises UsageError."""
+    protocol = environ.get(_TRACES_PROTOCOL) or environ.get(_PROTOCOL) or "http/protobuf"
+    if protocol != "http/protobuf":
+        raise UsageError(
+            f"spans are sent as http/protobuf, and {_PROTOCOL} asks for {protocol[:40]}",
+            hint="most collectors take it at port 4318",
+        )
+    url = environ.get(_TRACES_ENDPOINT) or environ.get(_ENDPOINT)
+    if not url:
+        raise UsageError(f"{_ENDPOINT} does not name a collector", hint="such as http://127.0.0.1:4318")
+    return url
+
+
 def _pairs(environ: Mapping[str, str], variable: str) -> dict[str, str]:
     pairs = (pair.partition("=") for pair in environ.get(variable, "").split(","))
     return {
@@ -118,8 +142,12 @@ def export_spans(
 ) -> Iterator[None]:
     """Send the spans of all that this process records meanwhile to the collector at `url`.
 
+    `url` may be `env`: the one that `OTEL_EXPORTER_OTLP_ENDPOINT` names. `OTEL_SDK_DISABLED=true` sends nothing.
     `content` sends texts, arguments and results as well. Raises UsageError for what is no address.
     """
+    if os.environ.get(_DISABLED, "").lower() == "true":
+        yield
+        return
     export = LogExport(
         collector_of(url, os.environ), warn, content=content, parent=os.environ.get(PARENT_VARIABLE, "")
     )
@@ -162,7 +190,9 @@ class LogExport:
         self._logs[id(log)] = hub.add_waker(partial(self._wake, log))
         self._wake(log)
 
-    def environment(self, run_id: str, /) -> Mapping[str, str]:
+    def environment(self, _log_id: str, run_id: str, /) -> Mapping[str, str]:
+        if not run_id:
+            return {}
         own = ids_of_run(run_id)
         return {PARENT_VARIABLE: f"00-{self._trace or own.trace}-{own.span}-01"}
 

@@ -228,7 +228,8 @@ TABLE = (
     ),
     Setting(
         *("otlp.url", "text", "user"),
-        "The collector of OpenTelemetry that the spans and metrics of all runs are sent to, as with --otlp.",
+        "The collector of OpenTelemetry that the spans and metrics of all runs are sent to, as with --otlp;"
+        " `env`: the one that OTEL_EXPORTER_OTLP_ENDPOINT names.",
         "http://127.0.0.1:4318",
     ),
     Setting("otlp.content", "flag", "user", "Send texts, arguments and results to it as well.", True),

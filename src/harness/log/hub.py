@@ -54,8 +54,11 @@ class LogObserver(Protocol):
         """A log is written from now on."""
         ...
 
-    def environment(self, run_id: str, /) -> Mapping[str, str]:
-        """What the programs of this run get in their environment."""
+    def environment(self, log_id: str, run_id: str, /) -> Mapping[str, str]:
+        """What the programs of this run get in their environment.
+
+        `run_id` is empty for what serves all runs of a log, such as its servers of MCP.
+        """
         ...
 
 
@@ -68,12 +71,12 @@ def observe(observer: LogObserver) -> Callable[[], None]:
     return partial(_observers.remove, observer)
 
 
-def observers_environment(run_id: str) -> dict[str, str]:
-    """What observers give to the programs of this run."""
+def observers_environment(log_id: str, run_id: str = "") -> dict[str, str]:
+    """What observers give to the programs of this run, or to those of all its runs."""
     variables: dict[str, str] = {}
     for observer in tuple(_observers):
         with suppress(Exception):  # one that fails is no reason not to start a program
-            variables |= observer.environment(run_id)
+            variables |= observer.environment(log_id, run_id)
     return variables
 
 

@@ -283,7 +283,7 @@ def start(
     run_id = run_id or new_run_id(clock())
     metadata = _metadata(launch, run_id, clock())
     store = store or FileStore(sessions_directory())
-    launch = _observed(_within_budget(launch, store, run_id), run_id)
+    launch = _observed(_within_budget(launch, store, run_id), run_id, run_id)
     recorder = Recorder(launch, redact=redact)
     for field in ("prompt", "model", "name", "tags"):
         setattr(metadata, field, recorder.masked_all(getattr(metadata, field)))
@@ -311,9 +311,9 @@ def start(
     return run
 
 
-def _observed(launch: Launch, run_id: str) -> Launch:
+def _observed(launch: Launch, log_id: str, run_id: str) -> Launch:
     """With what observers of logs tell the program, such as the span that it works in."""
-    if not (about_run := observers_environment(run_id)):
+    if not (about_run := observers_environment(log_id, run_id)):
         return launch
     env = {**launch.invocation.env, **about_run}
     return replace(launch, run_variables=tuple(about_run), invocation=replace(launch.invocation, env=env))
@@ -373,7 +373,7 @@ def _start_in(
     hub: Hub, launch: Launch, store: Store, *, redact: bool, conversation: ProgramConversation | None
 ) -> Run:
     """Begin a run in a log that outlives it."""
-    launch = _observed(_within_budget(launch, store, hub.log_id), launch.run_id)
+    launch = _observed(_within_budget(launch, store, hub.log_id), hub.log_id, launch.run_id)
     if launch.runs_here and (work := work_of(launch.agent)) is not None:
         worker = work(launch, hub, _ignore, redact)
     else:

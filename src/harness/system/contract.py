@@ -57,6 +57,10 @@ class System(Protocol):
         """The command lines of this process' parents, the nearest first; none where the system does not show them."""
         ...
 
+    def inherited_variable(self, name: str, most: int) -> str:
+        """What the nearest of this process' parents was started with; empty: nothing, or the system does not show it."""
+        ...
+
     def process_start(self, pid: int) -> str:
         """When that process began, in the system's own count: differs for another process of the same number.
 

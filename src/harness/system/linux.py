@@ -10,7 +10,7 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
 name = "linux"
@@ -80,15 +80,40 @@ def process_usage(pid: int) -> tuple[float, int]:
 
 def ancestors(most: int) -> list[list[bytes]]:
     lines: list[list[bytes]] = []
-    process = os.getppid()
-    while process > 1 and len(lines) < most:
+    for process in _parents(most):
         try:
             with open(f"/proc/{process}/cmdline", "rb") as file:
                 lines.append(file.read().split(b"\0"))
-            process = int(_stat_fields(str(process))[1])
-        except (OSError, IndexError, ValueError):
+        except OSError:
             break
     return lines
+
+
+def inherited_variable(name: str, most: int) -> str:
+    start = os.fsencode(name) + b"="
+    for process in _parents(most):
+        try:
+            with open(f"/proc/{process}/environ", "rb") as file:
+                pairs = file.read().split(b"\0")
+        except OSError:  # it keeps others from reading it
+            continue
+        for pair in pairs:
+            if pair.startswith(start):
+                return os.fsdecode(pair[len(start) :])
+    return ""
+
+
+def _parents(most: int) -> Iterator[int]:
+    """The nearest first."""
+    process = os.getppid()
+    for _ in range(most):
+        if process <= 1:
+            return
+        yield process
+        try:
+            process = int(_stat_fields(str(process))[1])
+        except (OSError, IndexError, ValueError):
+            return
 
 
 def process_start(pid: int) -> str:

@@ -48,6 +48,12 @@ def ancestors(most: int) -> list[list[bytes]]:
     return []
 
 
+def inherited_variable(name: str, most: int) -> str:
+    """Not known: what a program does not pass on is lost."""
+    del name, most
+    return ""
+
+
 def process_start(pid: int) -> str:
     """Not known: a process that has the number of an ended one is taken for it."""
     del pid

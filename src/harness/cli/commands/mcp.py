@@ -66,7 +66,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     from harness.cli.log_notes import LogNotes
     from harness.cli.tracing import traced
     from harness.clients.conversations.presets import checked_directory
-    from harness.clients.mcp.limits import BUDGET, Reach, budget_here
+    from harness.clients.mcp.limits import Reach
 
     if arguments.skill:
         write_text(files("harness.clients.mcp").joinpath("SKILL.md").read_text(encoding="utf-8"))
@@ -75,30 +75,23 @@ def execute(arguments: argparse.Namespace, console: Console) -> int:
     settings.require_valid()
     store = preferences.open_store(settings)
     default = default_setup(arguments, settings)
-    if arguments.max_budget_usd is not None:
-        inherited_usd = budget_here(os.environ)
-        limit_usd = arguments.max_budget_usd
-        os.environ[BUDGET] = str(limit_usd if inherited_usd is None else min(limit_usd, inherited_usd))
     reach = Reach(
         permission_mode=default.permission_mode,
         folders=(default.cwd, *map(checked_directory, arguments.folder)),
         lets_agents_allow=arguments.let_agents_allow,
     )
     with LogNotes(console), traced(settings, console.warning):
-        asyncio.run(
-            _serve(store, default, settings, console, reach, has_histories=not arguments.no_histories)
-        )
+        asyncio.run(_serve(arguments, store, default, settings, console, reach))
     return 0
 
 
 async def _serve(
+    arguments: argparse.Namespace,
     store: FileStore,
     default: Setup,
     settings: Settings,
     console: Console,
     reach: Reach,
-    *,
-    has_histories: bool,
 ) -> None:
     from harness.clients.acp.host import AcpHost
     from harness.clients.acp.stdio import serve
@@ -108,10 +101,9 @@ async def _serve(
     from harness.clients.mcp.server import McpConnection
 
     target = protocol_output(console)
-    host = AcpHost(
-        store, open_backend(store, default), default, settings, histories=has_histories, is_reachable=True
-    )
-    tools = AgentTools(host, CallLimits(os.environ), reach)
+    backend = open_backend(store, default)
+    host = AcpHost(store, backend, default, settings, histories=not arguments.no_histories, is_reachable=True)
+    tools = AgentTools(host, CallLimits(os.environ, arguments.max_budget_usd), reach)
     try:
         await serve(partial(McpConnection, tools), 0, target)
     finally:

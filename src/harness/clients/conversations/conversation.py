@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from base64 import b64decode
 from binascii import Error as Base64Error
+from collections import ChainMap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
@@ -35,7 +37,7 @@ from harness.errors import AlreadyAnswered, UsageError
 from harness.events import Info, Relay, Warning
 from harness.folds.inbox.asks import check_shown
 from harness.folds.inbox.failures import PROGRAM_CLOSED
-from harness.log.hub import Hub
+from harness.log.hub import Hub, observers_environment
 from harness.log.store import Store
 from harness.native.loop.instructions import told_of
 from harness.runs.launch import installed_two_way
@@ -62,6 +64,8 @@ class HostedConversation:
         self.idle_since_s = self._loop.time()
         self._tasks: set[asyncio.Task[None]] = set()
         self._additions = additions_of(setup)
+        self._told: dict[str, str] = {}
+        """What observers of logs tell the commands and servers of this conversation."""
         self._harness = Harness(
             id=load(setup.agent).title,
             storage=store,
@@ -80,6 +84,7 @@ class HostedConversation:
             mcp_servers=servers_of(setup),
             limits=_limits(setup),
             disable_builtin_tools=disabled_tools_of(setup),
+            environ=ChainMap(self._told, os.environ),
         )
         self._session = self._harness.session
         rules = parking_of(config.load(setup.cwd), setup.at_limit, setup.max_windows)
@@ -88,7 +93,7 @@ class HostedConversation:
 
     async def create(self, thread_id: str) -> None:
         """Create the thread. Raises StoreError."""
-        await self._harness.init()
+        await self._begin(thread_id)
         session, setup = self._session, self._setup
         session.mode.enter(setup.mode)
         if setup.model:
@@ -102,7 +107,7 @@ class HostedConversation:
 
     async def open(self, thread_id: str, *, is_new: bool = False) -> None:
         """Open a thread. `is_new`: no session has had it open before. Raises UnknownSession, LogLocked."""
-        await self._harness.init()
+        await self._begin(thread_id)
         session = self._session
         try:
             await session.thread.switch(thread_id=thread_id)
@@ -117,6 +122,10 @@ class HostedConversation:
             await session.model.switch(model_id=self._setup.model)
         if is_new:
             self._save_settings()
+
+    async def _begin(self, thread_id: str) -> None:
+        self._told.update(observers_environment(thread_id))
+        await self._harness.init()
 
     def _close_inherited(self) -> None:
         opened = self._session.thread.current

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from harness.clients.acp.host import AcpHost
 from harness.clients.commands import AnswerCommand, Approve, Cancel, Command, Deny
 from harness.clients.conversations.log_tail import LogTail
+from harness.clients.mcp.limits import CallLimits
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Event, Relay, Result, SessionStart, ToolEnd, ToolStart, UsageDelta
 from harness.events.operation import Write
@@ -20,6 +20,9 @@ from harness.log.run_tree import RunTree
 _NOT_BEGUN = "run_failed"
 """The code of the error where a prompt could not be sent, and waits."""
 _LOST = "The program that ran it has ended. Continue the session with a new prompt."
+_UNPRICED = (
+    "What this has cost is not known, because its model has no price here: the budget does not count it."
+)
 _MOST_FILES = 200
 _LONGEST = 100_000
 _YES = frozenset(("allow", "yes", "approve", "approved", "true"))
@@ -28,11 +31,9 @@ _YES = frozenset(("allow", "yes", "approve", "approved", "true"))
 class DelegatedRun:
     """One session that is worked on. Contract: lives in one event loop."""
 
-    def __init__(
-        self, host: AcpHost, log_id: str, budget_usd: float | None, spend: Callable[[float], bool]
-    ) -> None:
+    def __init__(self, host: AcpHost, log_id: str, budget_usd: float | None, limits: CallLimits) -> None:
         self.id = log_id
-        self._host, self.budget_usd, self._spend = host, budget_usd, spend
+        self._host, self.budget_usd, self._limits = host, budget_usd, limits
         self._loop = asyncio.get_running_loop()
         self._tree = RunTree()
         self._woken = asyncio.Event()
@@ -44,7 +45,7 @@ class DelegatedRun:
         self.result: Result | None = None
         self.error = ""
         """The last that was said of this turn."""
-        self.is_stopped_by_budget = False
+        self.is_stopped_by_budget = self.has_used = False
         self.created_ms = self.changed_ms = 0
         self._tail = LogTail(host.store, log_id, host.backend.hub, self._wake)
         while events := self._tail.poll():
@@ -62,8 +63,10 @@ class DelegatedRun:
         return self.result is not None and not self.questions
 
     def begin_turn(self, budget_usd: float | None) -> None:
+        self._limits.begin(self.id, budget_usd)
         self.result, self.steps, self.cost_usd, self.budget_usd = None, 0, None, budget_usd
-        self.is_stopped_by_budget, self.error = False, ""
+        self.is_stopped_by_budget = self.has_used = False
+        self.error = ""
 
     def check_alive(self) -> None:
         """A turn that another server has begun, and in which that has died, is over."""
@@ -121,6 +124,8 @@ class DelegatedRun:
                 text = (
                     f"It was stopped, because its budget of ${self.budget_usd or 0:.2f} was used up. {text}"
                 )
+            if self.has_used and self.cost_usd is None and self.budget_usd is not None:
+                text = f"({_UNPRICED})\n\n{text}"
             data |= {"outcome": self.result.outcome, "success": self.result.success, "text": text[:_LONGEST]}
         if self.cost_usd is not None:
             data["cost_usd"] = round(self.cost_usd, 6)
@@ -175,18 +180,20 @@ class DelegatedRun:
             self.last_call = call_title(event.tool_name, event.operations)[:200]
         elif isinstance(event, UsageDelta) and event.usage.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + event.usage.cost_usd
-            self._check_budget(is_left=self._spend(event.usage.cost_usd))
+            self._limits.spend(self.id, event.usage.cost_usd)
+        elif isinstance(event, UsageDelta):
+            self.has_used = self.has_used or bool(event.usage)
         elif isinstance(event, Result) and not run.depth:
             self.result = event
         elif isinstance(event, Error) and not run.depth:
             self.error = event.message
             if event.code == _NOT_BEGUN and self.result is None:  # no run will end
                 self.result = Result(success=False, outcome="failed")
+        if isinstance(event, UsageDelta | ToolEnd):  # what a call has started may have cost something
+            self._check_budget()
 
-    def _check_budget(self, *, is_left: bool) -> None:
-        """`is_left`: whether the runs of this server have not used up together what they may."""
-        is_within = is_left and (self.budget_usd is None or (self.cost_usd or 0.0) < self.budget_usd)
-        if is_within or self.is_stopped_by_budget:
+    def _check_budget(self) -> None:
+        if self.is_stopped_by_budget or self.result is not None or self._limits.has_left(self.id):
             return
         self.is_stopped_by_budget = True
         self._loop.create_task(self.stop())

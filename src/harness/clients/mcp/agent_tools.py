@@ -47,6 +47,7 @@ class AgentTools:
                 await run.stop()
                 await run.wait(5.0)
             run.close()
+        self._limits.close()
 
     async def known(self, session: str) -> DelegatedRun:
         """A run of this server, or of one before it: clients start their servers again. Raises HarnessError."""
@@ -65,7 +66,7 @@ class AgentTools:
 
     def _run(self, log_id: str, budget: float | None) -> DelegatedRun:
         if log_id not in self._runs:
-            self._runs[log_id] = DelegatedRun(self._host, log_id, budget, self._limits.spend)
+            self._runs[log_id] = DelegatedRun(self._host, log_id, budget, self._limits)
         return self._runs[log_id]
 
     async def _found(self, session: str) -> OpenedSession:
@@ -102,8 +103,7 @@ class AgentTools:
     async def begin(self, name: str, arguments: Fields) -> DelegatedRun:
         """Start a turn: in a new session, or in one that is continued."""
         prompt = text_of(arguments, "prompt", most=1_000_000)
-        at_work = [run.budget_usd for run in self._runs.values() if not run.is_over]
-        budget = self._limits.admit(number_of(arguments, "max_budget_usd"), at_work)
+        budget = self._limits.admit(number_of(arguments, "max_budget_usd"))
         if len(self._runs) >= _MOST_RUNS:
             self._forget_old()
         run = await self._opened(arguments, budget)

@@ -1,7 +1,7 @@
 """How deep agents may call agents, and what they may spend: both end. And how far they reach.
 
 A server of ours knows that it was started by an agent of ours from its environment, and, where an agent does not pass that
-on, from the processes above it.
+on, from the processes above it. All servers of such a tree count in one file (`task_ledger`).
 
 The model that calls is no person: what the person did not grant to this server, it cannot take by continuing a session
 that has more rights, by naming another folder, or by allowing what an agent asks.
@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+import secrets
+from collections.abc import Mapping, MutableMapping, Sequence
 
 import msgspec
 
 from harness.approvals.work_folder import is_below
 from harness.clients.conversations.backend import Setup
+from harness.clients.mcp.task_ledger import TaskLedger
 from harness.errors import UsageError
+from harness.log.hub import Hub, observe
 from harness.system.contract import system
 
 DEPTH, BUDGET = "HARNESS_DEPTH", "HARNESS_BUDGET_USD"
+LEDGER, TASK = "HARNESS_TASK_LEDGER", "HARNESS_TASK"
+"""The file in which the servers of a tree count what their tasks cost, and the task or server that is the next above."""
 DEEPEST = 3
 _MOST_ABOVE = 64
 
@@ -41,7 +46,7 @@ def _servers_above() -> int:
 
 
 def budget_here(environ: Mapping[str, str]) -> float | None:
-    """What all runs of this server may spend; None: nothing was said."""
+    """What the environment says that all runs of this server may spend; None: nothing."""
     try:
         budget_usd = float(environ[BUDGET])
     except (KeyError, ValueError):
@@ -50,48 +55,87 @@ def budget_here(environ: Mapping[str, str]) -> float | None:
 
 
 class CallLimits:
-    """What is left. Contract: used by one thread."""
+    """How deep this server is, and what it and those above it have left. Contract: used by one thread, `close` last.
 
-    def __init__(self, environ: MutableMapping[str, str]) -> None:
+    It observes the logs of this process: what a task starts is told where its costs belong.
+    """
+
+    def __init__(self, environ: MutableMapping[str, str], max_budget_usd: float | None = None) -> None:
         self.depth = depth_here(environ)
-        self._left_usd = budget_here(environ)
         self._environ = environ
+        self._id = f"server-{os.getpid()}-{secrets.token_hex(6)}"
+        above = environ.get(LEDGER) or system.inherited_variable(LEDGER, _MOST_ABOVE)
+        self._ledger: TaskLedger | None = None
+        self._path = above
+        self._above = (environ.get(TASK) or system.inherited_variable(TASK, _MOST_ABOVE)) if above else ""
+        inherited_usd = budget_here(environ)
+        given = (max_budget_usd, None if above else inherited_usd)
+        """What is told beside the file of a server above is what it had left at that time."""
+        self._limit_usd = min([usd for usd in given if usd is not None], default=None)
+        self._must_hold = inherited_usd is not None or max_budget_usd is not None
         environ[DEPTH] = str(self.depth + 1)
+        self._stop_observing = observe(self)
 
-    def admit(self, wanted_usd: float | None, at_work: Iterable[float | None] = ()) -> float | None:
-        """The budget of a run that begins now. Raises UsageError.
+    def close(self) -> None:
+        self._stop_observing()
+        if self._ledger is not None:
+            self._ledger.close()
 
-        `at_work`: those of the runs that are not over. Programs are told the least of them, since all get one environment.
-        """
+    def opened(self, hub: Hub, /) -> None:
+        """It only tells."""
+
+    def environment(self, log_id: str, run_id: str, /) -> Mapping[str, str]:
+        del run_id
+        if self._ledger is None:
+            return {}
+        left_usd = self._ledger.left_usd(log_id)
+        about_budget = {} if left_usd is None else {BUDGET: f"{left_usd:.6f}"}
+        return {LEDGER: self._ledger.path, TASK: log_id, **about_budget}
+
+    def admit(self, wanted_usd: float | None) -> float | None:
+        """The budget of a run that begins now. Raises UsageError."""
         if self.depth >= DEEPEST:
             raise UsageError(
                 f"agents call agents {self.depth} deep already, which is the limit",
                 hint="do this task yourself, with your own tools",
             )
-        limits = [limit for limit in (wanted_usd, self._left_usd) if limit is not None]
-        budget = min(limits, default=None)
-        if budget is not None and budget <= 0:
+        ledger = self._opened()
+        left_usd = ledger.left_usd(self._id) if ledger is not None else None
+        limits = [limit for limit in (wanted_usd, left_usd) if limit is not None]
+        budget_usd = min(limits, default=None)
+        if budget_usd is not None and budget_usd <= 0:
             raise UsageError(
                 "the budget of this task is used up",
                 hint="finish with what you have, and say what is missing",
             )
-        least = min([limit for limit in (budget, *at_work) if limit is not None], default=None)
-        if least is None:
-            self._environ.pop(BUDGET, None)
-        else:
-            self._environ[BUDGET] = f"{least:.6f}"
-        return budget
+        return budget_usd
 
-    def spend(self, cost_usd: float) -> bool:
-        """Whether anything is left."""
-        if self._left_usd is None:
-            return True
-        self._left_usd = max(0.0, self._left_usd - cost_usd)
-        limit_usd = budget_here(self._environ)
-        self._environ[BUDGET] = (
-            f"{self._left_usd if limit_usd is None else min(limit_usd, self._left_usd):.6f}"
-        )
-        return self._left_usd > 0
+    def begin(self, log_id: str, budget_usd: float | None) -> None:
+        """A turn, which may spend this, with all that it starts."""
+        if self._ledger is not None:
+            self._ledger.begin(log_id, self._id, budget_usd)
+
+    def spend(self, log_id: str, cost_usd: float) -> None:
+        if self._ledger is not None:
+            self._ledger.spend(log_id, cost_usd)
+
+    def has_left(self, log_id: str) -> bool:
+        """Whether this run, and all that it is below, may spend more."""
+        left_usd = self._ledger.left_usd(log_id) if self._ledger is not None else None
+        return left_usd is None or left_usd > 0
+
+    def _opened(self) -> TaskLedger | None:
+        """None: there is nothing to hold, and the file of a server above cannot be used. Raises UsageError."""
+        if self._ledger is None:
+            try:
+                self._ledger = TaskLedger.open(self._path) if self._path else TaskLedger.create(self._id)
+                self._ledger.begin(self._id, self._above, self._limit_usd)
+            except UsageError:
+                if self._must_hold:
+                    raise
+                return None
+            self._environ.update({LEDGER: self._ledger.path, TASK: self._id})
+        return self._ledger
 
 
 _RIGHTS = {"readOnly": 0, "default": 1, "acceptEdits": 2, "fullAuto": 3}
