@@ -354,6 +354,19 @@ def test_a_session_that_is_open_elsewhere_is_named_with_the_way_to_join_it(cli: 
         assert terminal.wait() == 0
 
 
+def test_a_prompt_of_the_command_line_is_shown_above_its_answer(cli: CliMachine) -> None:
+    """What is typed stands there already."""
+    assert through_pipe(cli, "one\n", *chat(cli, "Hi."))[0] == 0
+    with PtyTerminal(cli, "resume", "last", "the second") as terminal:
+        terminal.until("❯ the second\n\nHi.")
+        terminal.until("❯ ")
+        terminal.type("the third\r")
+        assert terminal.until("Hi.").count("the third") == 1
+        terminal.until("❯ ")
+        terminal.type("/quit\r")
+        assert terminal.wait() == 0
+
+
 def test_a_session_that_is_continued_is_greeted_as_what_it_is(cli: CliMachine) -> None:
     words = chat(cli, "Hi.", permissions="accept-edits")
     assert through_pipe(cli, "one\n/mode plan\n", *words)[0] == 0

@@ -103,8 +103,8 @@ class TerminalConversation:
         first: str = "",
         attached: Sequence[Attached] = (),
     ) -> None:
-        """`is_read_only`: until the run has ended, without asking or reading anything. `first`: as if it was typed.
-        `attached`: files beside the next prompt.
+        """`is_read_only`: until the run has ended, without asking or reading anything. `first`: as if it was typed,
+        though nobody sees it yet. `attached`: files beside the next prompt.
         """
         self.link = link
         self.terminal = terminal
@@ -139,6 +139,7 @@ class TerminalConversation:
         """To be said after what the view shows of the same events."""
         self._lines: list[str | None] = [first] if first else []
         """Typed, and not done yet."""
+        self._has_unseen_line = bool(first)
         self._interrupts = self._handled = self._stops = 0
 
     def interrupt(self) -> None:
@@ -309,6 +310,8 @@ class TerminalConversation:
                 self._take_text(text.removeprefix("/") if text.startswith("//") else text)
         except HarnessError as error:
             self.terminal.say(error.words)
+        finally:
+            self._has_unseen_line = False
 
     def show_question(self) -> None:
         """All of it, however long it is."""
@@ -356,12 +359,13 @@ class TerminalConversation:
             self.terminal.say(f"· sent to {self.state.agent}")
 
     def _send_typed(self, command: Command, text: str) -> None:
-        if self.terminal.is_interactive:
+        is_seen = self.terminal.is_interactive and not self._has_unseen_line
+        if is_seen:
             self._typed.append(text)
         try:
             self.link.send(command)
         except HarnessError:
-            if self.terminal.is_interactive:
+            if is_seen:
                 self._typed.remove(text)
             raise
 
