@@ -47,6 +47,15 @@ class Aside(bytes):
     """A piece that belongs on the error stream, beside the output."""
 
 
+class ModelInput(NamedTuple):
+    """What an agent has sent to its model, where a gateway recorded it."""
+
+    tools: Sequence[Mapping[str, Any]] = ()
+    """What the model could call, each once, as functions of OpenAI's API."""
+    requests: Mapping[str, Mapping[str, Any]] = {}
+    """By the id of the `ModelCall`: each without what the one before it in its conversation had."""
+
+
 class ViewOptions(NamedTuple):
     """What a reader may choose; a view takes what concerns it and ignores the rest."""
 
@@ -62,8 +71,8 @@ class ViewOptions(NamedTuple):
     width: int = 100
     live: bool = False
     """Written to a terminal while the run is active: progress may be shown."""
-    offered_tools: Callable[[], Sequence[Mapping[str, Any]]] | None = None
-    """What the model of the agent could call, where a gateway recorded it: asked at the end, by a view that shows it."""
+    model_input: Callable[[], ModelInput] | None = None
+    """What a gateway recorded of the agent's model calls: asked at the end, by a view that shows it."""
 
 
 def feed_all(stage: Stage[In_contra, Out_co], items: Sequence[In_contra]) -> Sequence[Out_co]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from gateway_place import KEY, TURNS, Place, calls_of
 from harness.clients.formats import open_view
-from harness.clients.sessions.model_calls import offered_tools
+from harness.clients.sessions.model_calls import model_input
 from harness.contracts.request import GatewayOptions, Request
 from harness.errors import UsageError
 from harness.events import Error, Event, ToolEnd, UsageDelta
@@ -268,7 +269,7 @@ def test_a_trajectory_has_the_tools_that_the_model_was_offered_and_the_calls(pla
     run = start(request, store=place.store)
 
     def shown(events: Iterable[Event]) -> bytes:
-        options = ViewOptions(offered_tools=lambda: offered_tools(place.store, run.id))
+        options = ViewOptions(model_input=lambda: model_input(place.store, run.id))
         return b"".join(run_through(open_view("atif", options), events))
 
     live = shown(run)
@@ -279,6 +280,15 @@ def test_a_trajectory_has_the_tools_that_the_model_was_offered_and_the_calls(pla
     assert tools["Bash"]["parameters"]["type"] == "object"
     calls = [call for step in document["steps"] for call in step.get("extra", {}).get("model_calls", [])]
     assert [(call["id"], call["status"]) for call in calls] == [(f"call-{n}", 200) for n in (1, 2, 3)]
+    requests = [call["request"] for call in calls]
+    assert requests[0]["items_before"] == 0
+    assert any("Go." in str(item["value"]) for item in requests[0]["items"])
+    assert "Bash" in requests[0]["tools"]
+    assert requests[0]["options"]["max_tokens"]
+    for earlier, later in itertools.pairwise(requests):  # each goes on where the one before it has ended
+        assert later["items_before"] == earlier["items_before"] + len(earlier["items"])
+        assert later["items"]
+        assert "system" not in later
     without = b"".join(run_through(open_view("atif", ViewOptions()), read_all(place.store, run.id)))
     assert "tool_definitions" not in json.loads(without)["agent"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +27,7 @@ from harness.log.redact.redactor import redact_text, secrets_in
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 from harness.runs.run import Run, start
-from harness.stage import View, ViewOptions, feed_all
+from harness.stage import ModelInput, View, ViewOptions, feed_all
 
 if TYPE_CHECKING:
     from harness.cli.questions import Questions
@@ -77,7 +77,7 @@ def run_and_show(
     if record:
         _prepare_recording(record)
     runs: list[Run] = []
-    options = showing.options._replace(offered_tools=lambda: _offered_tools(runs))
+    options = showing.options._replace(model_input=lambda: _model_input(runs))
     view = formats.open_view(showing.view_name, options)
     with LogNotes(showing.console), Interruption() as interruption:
         run = start(request, store=store, redact=redact, conversation=conversation)
@@ -108,10 +108,11 @@ def run_and_show(
     return exit_codes.OUTCOMES[result.outcome]
 
 
-def _offered_tools(runs: Sequence[Run]) -> Sequence[Mapping[str, Any]]:
-    from harness.clients.sessions.model_calls import offered_tools
+def _model_input(runs: Sequence[Run]) -> ModelInput:
+    """Of the only run; before it has begun, nothing was sent."""
+    from harness.clients.sessions.model_calls import model_input
 
-    return [tool for run in runs for tool in offered_tools(run.store, run.id)]
+    return model_input(runs[0].store, runs[0].id) if runs else ModelInput()
 
 
 @contextmanager

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from harness.cli.console import Console, can_erase, is_terminal, wants_color, width_of
 from harness.cli.output import STDOUT, OutputWriter
@@ -17,7 +16,7 @@ from harness.errors import HarnessError
 from harness.events import Error, Event
 from harness.formatting.escapes import neutralised
 from harness.log.stores.files import FileStore
-from harness.stage import ViewOptions, feed_all
+from harness.stage import ModelInput, ViewOptions, feed_all
 
 _POLL_S = 0.1
 
@@ -48,9 +47,12 @@ def show(
     console: Console,
     *,
     is_live: bool = False,
-    offered_tools: Callable[[], Sequence[Mapping[str, Any]]] | None = None,
+    model_input: Callable[[], ModelInput] | None = None,
 ) -> None:
-    """`offered_tools`: as in `ViewOptions`; what leaves things out leaves them out. Raises ReaderGone when the reader has closed the output, HarnessError when the file could not be written."""
+    """`model_input`: as in `ViewOptions`; what leaves things out leaves it out.
+
+    Raises ReaderGone when the reader has closed the output, HarnessError when the file could not be written.
+    """
     on_terminal = is_terminal(STDOUT)
     options = ViewOptions(
         usage=arguments.usage,
@@ -60,7 +62,7 @@ def show(
         color=wants_color(arguments.color, os.environ, is_terminal=on_terminal),
         width=width_of(STDOUT, os.environ),
         live=is_live and can_erase(STDOUT, os.environ),
-        offered_tools=None if arguments.hide_names or arguments.level != "all" else offered_tools,
+        model_input=None if arguments.hide_names or arguments.level != "all" else model_input,
     )
     name = formats.choose(arguments.format, is_terminal=on_terminal)
     view = formats.open_view(name, options)

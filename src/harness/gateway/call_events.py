@@ -15,6 +15,11 @@ _PAID = ("provider", "translated", "script")
 """Where an answer comes from that was paid for."""
 
 
+def call_id(request: RawRequest) -> str:
+    """That of its `ModelCall`."""
+    return f"call-{request.id}"
+
+
 class CallEvents:
     """A pure stage. Requests that ask for no answer give no event."""
 
@@ -30,9 +35,9 @@ class CallEvents:
         if request is None or request.purpose not in ("answer", "compact") or request.wire not in all_wires():
             return []
         end = self._end(request.wire, entry.data)
-        call_id, model = f"call-{entry.id}", end.model or request.model
+        own_id, model = call_id(request), end.model or request.model
         call = ModelCall(
-            id=call_id,
+            id=own_id,
             wire=request.wire,
             model=model,
             asked_model=request.model if request.model != model else "",
@@ -55,7 +60,7 @@ class CallEvents:
         if entry.origin not in _PAID:
             return [call]
         usage_events = (
-            [UsageDelta(id=call_id, model=model, usage=end.usage, speed=end.speed)]
+            [UsageDelta(id=own_id, model=model, usage=end.usage, speed=end.speed)]
             if end.usage is not None
             else []
         )

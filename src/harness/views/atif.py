@@ -4,7 +4,8 @@ A step of the agent is a call of its model. Where the log does not say where tho
 come back and the agent writes again: calls of one message that are reported one after the other are then several
 steps. Prompt tokens include what came from the cache,
 completion tokens include reasoning. What ATIF has no place for is in `extra`. Where a gateway has recorded the calls of the
-model, the tools that it was offered are there, and each step names its calls.
+model, the tools that it was offered are there, and each step has its calls, each with its request: instructions, options, and
+the messages that the request before it in its conversation (`conversation`) did not have.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from harness.folds.refused_calls import RefusedCalls
 from harness.folds.standards.vocabulary import file_parts
 from harness.formatting.json_text import pretty
 from harness.log.run_tree import RunNode, RunTree
-from harness.stage import ViewOptions
+from harness.stage import ModelInput, ViewOptions
 
 VERSION = "ATIF-v1.8"
 _SHOWN = (
@@ -48,20 +49,30 @@ _IMAGES = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 _AUDIO = frozenset(("wav", "mpeg", "mp4", "aac", "ogg", "flac", "webm", "aiff"))
 _AUDIO_NAMES = {"mp3": "mpeg", "m4a": "mp4", "wave": "wav", "vnd.wave": "wav", "aif": "aiff"}
 """Other names of these, without `x-`."""
-_OF_CALL = ("id", "model", "asked_model", "status", "stop_reason", "took_ms", "first_ms", "origin")
+_OF_CALL = (
+    "id",
+    "conversation",
+    "model",
+    "asked_model",
+    "status",
+    "stop_reason",
+    "took_ms",
+    "first_ms",
+    "origin",
+)
 _QUESTION = ("id", "kind", "call_id", "tool_name", "question", "approved", "choice", "answer", "by", "reason")
 
 
-OfferedTools: TypeAlias = "Callable[[], Sequence[Mapping[str, Any]]]"
+InputReader: TypeAlias = "Callable[[], ModelInput]"
 
 
 def open(options: ViewOptions) -> AtifView:
-    return AtifView(options.offered_tools)
+    return AtifView(options.model_input)
 
 
 class AtifView:
-    def __init__(self, offered_tools: OfferedTools | None = None) -> None:
-        self._offered_tools = offered_tools
+    def __init__(self, model_input: InputReader | None = None) -> None:
+        self._model_input = model_input
         self._has_model_calls = False
         self._tree = RunTree()
         self._refused = RefusedCalls()
@@ -92,9 +103,12 @@ class AtifView:
     def finish(self) -> Sequence[bytes]:
         if self._is_empty:
             return ()
-        document = self._top.document()
-        if self._has_model_calls and self._offered_tools is not None and (tools := self._offered_tools()):
-            document["agent"]["tool_definitions"] = list(tools)
+        model_input = (
+            self._model_input() if self._has_model_calls and self._model_input is not None else ModelInput()
+        )
+        document = self._top.document(model_input.requests)
+        if model_input.tools:
+            document["agent"]["tool_definitions"] = list(model_input.tools)
         return (f"{pretty(document)}\n".encode(),)
 
     def _trajectory(self, run: RunNode) -> _Trajectory:
@@ -129,6 +143,8 @@ class _Trajectory:
         """Whether the log says where the calls of the model begin."""
         self._model_calls: dict[str, ModelCall] = {}
         """Those that a gateway saw. It sees an answer before the agent says what it made of it."""
+        self._paid_calls: set[str] = set()
+        """Those that are in a step."""
         self._early: list[UsageDelta] = []
         """What they used, of a step that has not begun."""
         self._totals: dict[str, Any] = {}
@@ -198,16 +214,19 @@ class _Trajectory:
             case _:
                 return
 
-    def document(self) -> dict[str, Any]:
+    def document(self, requests: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """`requests`: of the calls of the model, by their ids."""
         if self._early:
             self._settle(self._last_step(self._early[0]))
+        for step in self._steps:
+            _add_requests(step, requests)
         for step, positions, parts in self._agent_texts:
             texts = (self._texts[position] for position in positions)
             step["message"] = _content("\n\n".join(filter(None, texts)), parts)
         for child in self.children:
             self._refer_to(child)
         steps = self._steps or [{"step_id": 1, "source": "system", "message": ""}]
-        inner = [child.document() for child in self.children]
+        inner = [child.document(requests) for child in self.children]
         about, result = self._about, self._result
         return _lean(
             {
@@ -231,10 +250,19 @@ class _Trajectory:
                         "success": result.success if result else None,
                         "duration_ms": result.duration_ms if result else None,
                         "notices": self._notices,
+                        "other_model_calls": self._unpaid_calls(requests),
                     }
                 ),
             }
         )
+
+    def _unpaid_calls(self, requests: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Those that no step has: refused, failed, or answered from a recording."""
+        return [
+            _about_call(call) | ({"request": requests[call.id]} if call.id in requests else {})
+            for call in self._model_calls.values()
+            if call.id not in self._paid_calls
+        ]
 
     def _metrics(self, inner: Sequence[dict[str, Any]], steps: int) -> dict[str, Any]:
         """The cost includes that of sub-agents, the tokens do not."""
@@ -345,8 +373,8 @@ class _Trajectory:
     def _charge(self, step: dict[str, Any], event: UsageDelta) -> None:
         usage = event.usage
         if call := self._model_calls.get(event.id):
-            about = {name: getattr(call, name) or None for name in _OF_CALL}
-            step.setdefault("extra", {}).setdefault("model_calls", []).append(_lean(about))
+            self._paid_calls.add(event.id)
+            step.setdefault("extra", {}).setdefault("model_calls", []).append(_about_call(call))
         metrics = step.setdefault("metrics", {})
         counts = {
             "prompt_tokens": _sum(usage.input, usage.cache_read, usage.cache_write),
@@ -366,6 +394,30 @@ class _Trajectory:
         step["llm_call_count"] = step.get("llm_call_count", 0) + 1
         if event.model:
             step["model_name"] = event.model
+
+
+def _about_call(call: ModelCall) -> dict[str, Any]:
+    return _lean({name: getattr(call, name) or None for name in _OF_CALL})
+
+
+def _add_requests(step: dict[str, Any], requests: Mapping[str, Mapping[str, Any]]) -> None:
+    for call in step.get("extra", {}).get("model_calls", ()):
+        if (request := requests.get(call["id"])) is None:
+            continue
+        call["request"] = request
+        if (effort := _effort(request.get("options", {}))) is not None:
+            step["reasoning_effort"] = effort
+
+
+def _effort(options: Mapping[str, Any]) -> str | None:
+    """How much the model was asked to think, in the provider's own word, where its API has one for that."""
+    holders = (
+        options.get("reasoning"),
+        options.get("output_config"),
+        {"effort": options.get("reasoning_effort")},
+    )
+    efforts = (holder.get("effort") for holder in holders if isinstance(holder, dict))
+    return next((effort for effort in efforts if isinstance(effort, str) and effort), None)
 
 
 def _content(text: str, parts: Sequence[Any] | None) -> Any:

@@ -333,7 +333,7 @@ def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
         from harness.cli.session_calls import show
 
         return show(store, _own_log(arguments, store, console), number, only_new=bool(arguments.call_diff))
-    from harness.clients.sessions.model_calls import offered_tools
+    from harness.clients.sessions.model_calls import model_input
 
     log_id = _found(arguments, store, console)
     if not isinstance(log_id, str):
@@ -342,8 +342,8 @@ def _show(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
         playback.show(batches, arguments, console, is_live=follows)
         return 0
     batches = _followed(store, log_id, console) if arguments.follow else read_batches(store, log_id)
-    tools = functools.partial(offered_tools, store, log_id)
-    playback.show(batches, arguments, console, is_live=arguments.follow, offered_tools=tools)
+    recording = functools.partial(model_input, store, log_id)
+    playback.show(batches, arguments, console, is_live=arguments.follow, model_input=recording)
     _mention_native(store, log_id, console)
     return 0
 
@@ -411,14 +411,14 @@ def add_call_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _replay(arguments: argparse.Namespace, store: FileStore, console: Console) -> int:
-    from harness.clients.sessions.model_calls import offered_tools
+    from harness.clients.sessions.model_calls import model_input
 
     session = _found(arguments, store, console)
     batches = read_batches(store, session) if isinstance(session, str) else _stored_log(session).batches()
     if not arguments.fast:
         batches = playback.timed(batches, arguments.speed)
-    tools = functools.partial(offered_tools, store, session) if isinstance(session, str) else None
-    playback.show(batches, arguments, console, is_live=not arguments.fast, offered_tools=tools)
+    recording = functools.partial(model_input, store, session) if isinstance(session, str) else None
+    playback.show(batches, arguments, console, is_live=not arguments.fast, model_input=recording)
     return 0
 
 

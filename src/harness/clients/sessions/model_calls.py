@@ -10,12 +10,14 @@ import msgspec
 from harness.errors import HarnessError, UsageError
 from harness.events import ModelCall
 from harness.gateway.bodies import BodyReader
+from harness.gateway.call_events import call_id
 from harness.gateway.recorded import content_of, stored_of
 from harness.log.raw import RawRequest, RawResponse
 from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore
-from harness.models.wires.wire import SaidItem, all_wires, as_text
+from harness.models.wires.wire import SaidConversation, SaidItem, all_wires, as_text
 from harness.runs.replay_request import answered_calls, recorded_run
+from harness.stage import ModelInput
 from harness.views.requests import call_rows
 
 _LONGEST = 20_000
@@ -62,12 +64,13 @@ def call_lines(store: Store, log_id: str, number: int, *, only_new: bool) -> lis
     return SentCalls(store, log_id).lines(number, only_new=only_new)
 
 
-def offered_tools(store: Store, log_id: str) -> list[dict[str, Any]]:
-    """What the model could call, each tool once, as functions of OpenAI's API; empty where no gateway recorded it."""
+def model_input(store: Store, log_id: str) -> ModelInput:
+    """Empty where no gateway recorded it."""
     try:
-        return SentCalls(store, log_id).tools()
+        calls = SentCalls(store, log_id)
+        return ModelInput(calls.tools(), calls.requests())
     except HarnessError:  # the record was deleted, or has none
-        return []
+        return ModelInput()
 
 
 class SentCalls:
@@ -97,6 +100,16 @@ class SentCalls:
             for name, tool in all_wires()[request.wire].said(_decoded(body)).tools.items():
                 by_name.setdefault(name, tool)
         return [_as_function(name, tool) for name, tool in by_name.items()]
+
+    def requests(self) -> dict[str, dict[str, Any]]:
+        """By id: each without what the one before it in its conversation had."""
+        requests: dict[str, dict[str, Any]] = {}
+        latest: dict[str, SaidConversation] = {}
+        for request, _response, body in self._calls:
+            said = all_wires()[request.wire].said(_decoded(body))
+            requests[call_id(request)] = _new_in(said, latest.get(request.conversation))
+            latest[request.conversation] = said
+        return requests
 
     def lines(self, number: int, *, only_new: bool) -> list[str]:
         """What was sent in a call, and the answer. `only_new`: without what the call before it in its conversation had.
@@ -129,6 +142,33 @@ def _as_function(name: str, tool: Any) -> dict[str, Any]:
     return {"type": "function", "function": {key: value for key, value in about.items() if value is not None}}
 
 
+def _new_in(said: SaidConversation, before: SaidConversation | None) -> dict[str, Any]:
+    """`items_before`: so many of the messages are the same as in the one before."""
+    same = _same_items(before.items if before is not None else [], said.items)
+    request: dict[str, Any] = {"items_before": same, "items": list(map(_as_fields, said.items[same:]))}
+    if before is None or before.system != said.system:
+        request["system"] = said.system
+    if before is None or before.options != said.options:
+        request["options"] = dict(said.options)
+    if before is None or before.tools.keys() != said.tools.keys():
+        request["tools"] = sorted(said.tools)
+    return request
+
+
+def _as_fields(item: SaidItem) -> dict[str, Any]:
+    """What it does not have is left out, but for its value."""
+    fields = {name: value for name, value in item._asdict().items() if value not in ("", False)}
+    return {**fields, "value": item.value}
+
+
+def _same_items(before: Sequence[SaidItem], items: Sequence[SaidItem]) -> int:
+    """How many at the beginning are the same."""
+    same = 0
+    while same < min(len(before), len(items)) and before[same] == items[same]:
+        same += 1
+    return same
+
+
 def _items(request: RawRequest, body: bytes) -> list[SaidItem]:
     return all_wires()[request.wire].said(_decoded(body)).items
 
@@ -148,10 +188,7 @@ def _lines(request: RawRequest, response: RawResponse, body: bytes, before: list
         for text in filter(None, conversation.system):
             yield f"\n[system]\n{_cut(text)}"
         yield f"\n[tools] {', '.join(sorted(conversation.tools)) or 'none'}"
-    same = 0
-    while same < min(len(before), len(conversation.items)) and before[same] == conversation.items[same]:
-        same += 1
-    if same:
+    if same := _same_items(before, conversation.items):
         yield f"\n… {same} item{'' if same == 1 else 's'} as before"
     for item in conversation.items[same:]:
         yield f"\n[{item.role} {item.name or item.kind}]\n{_cut(as_text(item.value))}"

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from harness.clients import formats
-from harness.clients.sessions.model_calls import offered_tools
+from harness.clients.sessions.model_calls import model_input
 from harness.errors import HarnessError, UnknownSession
 from harness.events import Event
 from harness.folds.page_state.shapes import operations_of
@@ -65,7 +65,7 @@ class StreamsApi:
         name = formats.find(request.query_params.get("view", "stream"))
         options = ViewOptions(
             **{key: flag(request, key) for key in ("usage", "reasoning", "content", "human")},
-            offered_tools=partial(offered_tools, self._channels.store, log_id),
+            model_input=partial(model_input, self._channels.store, log_id),
         )
         is_followed = flag(request, "follow", default=True)
         start = max(
