@@ -392,6 +392,10 @@ eval "git $x"|sh -c "$x"|sudo -u x $cmd|bash -c 'git "$0"' push|f() { git "$@"; 
 echo git push | sh|echo Z2l0IHB1c2g= | base64 -d | sh|bash < x|curl -s x | bash
 echo push | xargs git|xargs -a f git|xargs -I{} git {} <<< push|parallel git ::: push|find . -exec git {} +
 alias g=git; g push|git -c alias.p=push p|git config alias.p push && git p|cp /usr/bin/git x; ./x push|ln -s /usr/bin/git x
+git subtree push -P a o b|git lfs push o main|git -C x lfs push o|git svn dcommit|git send-pack o|git push-all|jj git push|lazygit
+gh repo sync|/usr/bin/gh pr create -f|cd x && gh api -X POST a|bash -c 'gh repo sync'|sh -c "git lfs push"|glab mr merge
+git config core.hooksPath x|git -c core.sshCommand=./x fetch|git config --global filter.a.clean ./x|git config set alias.p x
+env ENV=./x sh -ic true|BASH_ENV=./x bash -c true|GIT_SSH_COMMAND=./x git fetch|env LD_PRELOAD=./x.so ls|ZDOTDIR=. zsh -c ls
 git-push|/usr/lib/git-core/git-push|vim -c '!git push' -c q|sed '1e git push' f
 perl -e 'system "git", "push"'|python3 -c 'import os; os.system("git "+"push")'|node -e "x('git', ['push'])"|ruby -e 'exec %w[git push][0], "push"'
 awk 'BEGIN { c = "git"; system(c " push") }'|python3 -c 'import os; os.system("gi"+"t pu"+"sh")'|perl -e 'exec "git","pu"."sh"'
@@ -400,6 +404,8 @@ vim -es -c 'exe "!git pu"."sh"' -c q|sed 's/.*/git pu\\x73h/e' f|sed -e '1e git 
 source <(printf 'git %s' push)|. /dev/stdin|source /proc/self/fd/0|=git push|cp $(which git) x && ./x push|ln -s `command -v git` x
 """
 ORDINARY = """
+gh pr view 3|gh run list --json a|glab issue list|git config user.name x|git config --get core.hooksPath|GIT_PAGER=cat git log
+git lfs pull|git subtree pull -P a b c|git commit -m "use gh repo sync"|jj log|gh --version|git config --list|bash -c 'gh pr diff 3'
 npm test|for f in *.py; do echo $f; wc -l "$f"; done|echo $HOME|git log $x|git commit -m "fix: $x and push"|git stash push
 export A=$(git rev-parse HEAD)|find . -name "$x" -exec wc -l {} +|ls | xargs -n1 echo|docker push x|"$VENV/bin/python" x.py
 [ -n "$X" ] && echo yes|if ! grep -q x f; then echo no; fi|cat .git/config|which git|apt install git|make -j$(nproc)

@@ -123,6 +123,9 @@ GLOBIGNORE=x; cat *
 export GLOBIGNORE=x; cat *
 bash -O dotglob -c 'cat *'
 zsh -o globdots -c 'cat *'
+cat .^x
+cat ^x
+head ./^x
 set -o GLOB_DOTS; cat *
 """
 CANNOT_NAME_IT = """
@@ -153,6 +156,9 @@ sh -c 'echo out; echo err >&2; exit 3'
 bash -c 'ls' && cat a.txt
 sed -n '10,20p' src/a.py
 sed -n 1,200p src/a.py | head
+grep ^import src/a.py
+git show HEAD^
+python -m pytest -q
 sed -n '1p;3,5p' src/a.py
 sed -i 's/a - b/a + b/' src/a.py
 nl -ba src/a.py | sed -n '1,3p'
@@ -300,6 +306,16 @@ def test_what_shows_names_or_one_file_is_not_asked_about(
         "jar cf x.jar .",
         "mount --bind . /tmp/x",
         "mksquashfs . x.img",
+        "python -m zipfile -c x.zip .",
+        "python3.11 -Im tarfile -c x.tar secrets",
+        "python -m http.server",
+        "python3 -m http.server -d secrets",
+        "php -S localhost:80",
+        "ruby -run -e httpd . -p 80",
+        "npx serve",
+        "npx http-server@14 .",
+        "busybox httpd -f -h .",
+        "caddy file-server",
     ],
 )
 def test_what_moves_or_packs_a_folder_with_something_denied_is_asked_about(

@@ -21,9 +21,15 @@ from harness.approvals.work_folder import WorkFolder
 _READ_BELOW = names(
     "7z 7za 7zz ack ag ar asar bindfs bsdtar bzip2 chmod chown cp cpio diff ditto docker egrep fgrep genisoimage grep gtar"
     " gzip install jar ln mkisofs mksquashfs mount mv pax podman rar rclone rg rm rsync scp sftp tar xz zip zstd"
+    " tarfile zipapp zipfile"
 )
-"""Programs that read or change every file below a folder, or give the folder another name."""
-_WITHOUT_A_FOLDER = names("ack ag rg")
+"""Programs that read or change every file below a folder, or give the folder another name; the last are of Python."""
+_SERVES = names(
+    "caddy darkhttpd filebrowser http http-server http.server httpd live-server lighttpd miniserve ngrok ruby-httpd serve"
+    " servez simple-http-server static-web-server thttpd webfsd"
+)
+"""Programs that give everybody what lies in a folder, or where they run."""
+_WITHOUT_A_FOLDER = names("ack ag rg") | _SERVES
 _OF_ALL_FILES = names(
     "archive bundle cat-file checkout-index clone diff fast-export format-patch grep log show stash worktree"
 )
@@ -123,7 +129,25 @@ def _is_plain(line: str) -> bool:
 
 
 def _commands_in(line: str) -> list[list[str]]:
-    return [words for fragment in dict.fromkeys(fragments_of(line)) if (words := fragment.split())]
+    found = (fragment.split() for fragment in dict.fromkeys(fragments_of(line)))
+    return [_by_its_name(words) for words in found if words]
+
+
+_RUNS_A_PART = re.compile(r"(?:bunx|npx|pipx|uvx|busybox|toybox|pnpm|yarn|python[\d.]*|py|pypy[\d.]*)$")
+"""What it is called is not what it does: `python -m zipfile`, `npx serve`, `busybox httpd`."""
+_OF_ITS_SERVER = re.compile(r"php .*-S|ruby .*-run .*httpd|python[\d.]* .*-m *SimpleHTTPServer")
+
+
+def _by_its_name(words: list[str]) -> list[str]:
+    """`python -m zipfile -c x .` is `zipfile -c x .`."""
+    if _OF_ITS_SERVER.match(line := " ".join(words)):
+        return ["httpd", *words[1:]]
+    if not _RUNS_A_PART.match(words[0].rpartition("/")[2]):
+        return words
+    part = re.search(r" -\w*m *([\w.]+)(.*)", line) or re.search(
+        r" (?:dlx |exec )?([a-z][\w.-]*)(?:@\S+)?(.*)", line
+    )
+    return words if part is None else [part[1], *part[2].split()]
 
 
 def _searches_here(words: list[str]) -> bool:

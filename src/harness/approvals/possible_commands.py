@@ -5,7 +5,8 @@ glob (`/usr/bin/gi?`), a program that runs another and that nobody knows (`tasks
 shell. What such a line does is not known before it runs, so it is asked about. Lines that can be read and say something
 else are not: `git log $x`, `echo $HOME`.
 
-What a script or a program does by itself cannot be seen here either.
+Programs that run the other one by themselves, and settings that do, are in `indirect_commands`. What a script does cannot be
+seen here either.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from harness.approvals.command_fragments import (
 )
 from harness.approvals.command_grammar import names
 from harness.approvals.globs import matches
+from harness.approvals.indirect_commands import could_lead_to
 
 _SHELLS = names("ash bash dash fish ksh sh zsh")
 _KEYWORDS = names("! builtin command coproc do elif else exec eval if then time until while")
@@ -56,14 +58,17 @@ _NUMBER = re.compile(r"[\d.]+[smhd]?")
 def could_run(line: str, forms: Sequence[str]) -> bool:
     """Whether a line could come to run a command that begins with these words."""
     whole = with_whole_words(line)
-    plainly = (part.split() for part in BETWEEN_COMMANDS.split(whole))
-    if any(_could_come_to(words, forms) for words in plainly if words):
+    plainly = [words for part in BETWEEN_COMMANDS.split(whole) if (words := part.split())]
+    if any(_could_come_to(words, forms) or could_lead_to(words, forms) for words in plainly):
         return True
     if _is_put_together(line, forms) or _finds_the_program(line, forms[0]):
         return True
     # A text in quotes is often no command, but one that begins as it would is enough.
-    quoted = (part.split() for part in BETWEEN_ALSO_QUOTED_COMMANDS.split(line))
-    return any(_has_it_somewhere(words, forms) for words in quoted if words)
+    quoted = [words for part in BETWEEN_ALSO_QUOTED_COMMANDS.split(line) if (words := part.split())]
+    if any(_has_it_somewhere(words, forms) for words in quoted):
+        return True
+    runs_texts = any(_name(word) in RUNS_ANOTHER | RUNS_TEXTS for words in quoted for word in words)
+    return runs_texts and any(could_lead_to(words, forms) for words in quoted)
 
 
 def _is_put_together(line: str, forms: Sequence[str]) -> bool:

@@ -28,6 +28,9 @@ _CHANGES_GLOBS = re.compile(
 """Settings of shells by which `*` is more than it seems."""
 _GROUP = re.compile(r"[^\s;&|$<>(]\([^)]|<\d*-\d*>")
 """To zsh, and to bash if it is told so, part of a glob: `.e(nv)`, `a<1-9>`."""
+_ALL_BUT = re.compile(r"(?:^|[./])\^")
+"""To zsh, if it is told so, every other name: `.^x`. In a search, and of git, it is something else."""
+_TAKES_PATTERNS = names("ack ag egrep fgrep git grep perl pgrep rg sed")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _QUOTES = re.compile(r"[\\'\"]")
 _SEPARATES = re.compile(r"[\s;&|<>()]")
@@ -109,6 +112,8 @@ def _opens_unknown(words: Sequence[str]) -> bool:
     if name in _OPENS_NOTHING or all(map(_SETS_ONLY.match, words)):
         return False
     if any(map(_FROM_A_LIST.match, words)):
+        return True
+    if name not in _TAKES_PATTERNS and any(map(_ALL_BUT.search, words)):
         return True
     return any(_UNKNOWN.search(form) for word in words for form in (word, _QUOTES.sub("", word)))
 
