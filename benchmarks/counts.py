@@ -28,13 +28,12 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from bare_words import PARTICIPLES
+from bare_words import ANY_ONE, PARTICIPLES
 
 LONGEST_FILE = 600
 READ_ALONE = 120
 """From so many lines on a module is taken for one that can be understood alone."""
 NO_REASON = "none"
-ANY_ONE = "one"
 
 
 class Module(NamedTuple):

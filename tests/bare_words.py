@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+ANY_ONE = "one"
+"""Says nothing at all."""
 PARTICIPLES = frozenset(
     [
         *("asked", "awaited", "begun", "called", "chosen", "counted", "done", "ended", "fed"),

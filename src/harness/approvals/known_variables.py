@@ -37,8 +37,8 @@ def settled(line: str) -> tuple[str, ...]:
         return (line,)
     return tuple(
         dict.fromkeys(
-            _with(line, dict(zip(values_by_name, one, strict=True)))
-            for one in product(*values_by_name.values())
+            _with(line, dict(zip(values_by_name, values, strict=True)))
+            for values in product(*values_by_name.values())
         )
     )
 

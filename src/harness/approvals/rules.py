@@ -139,7 +139,7 @@ def covering(rules: Sequence[Rule], call: ProposedCall, workspace: WorkFolder) -
     if by_forms is not None:
         return by_forms
     by_arguments = [rule for rule in candidates if _is_about_arguments(rule, call, workspace)]
-    places = CallArguments(call).fitting([ArgumentRule(one.params, one.closed) for one in by_arguments])
+    places = CallArguments(call).fitting([ArgumentRule(rule.params, rule.closed) for rule in by_arguments])
     return None if places is None else [by_arguments[place] for place in sorted(places)]
 
 

@@ -127,12 +127,12 @@ def _told(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
             yield from (f"runs `{_cut(command)}` ({key})" for command in _commands(value))
         elif low in _LOADS and value:
             names = list(value) if isinstance(value, dict | list) else [value]
-            yield f"loads {', '.join(f'`{_cut(str(one))}`' for one in names[:8])}"
+            yield f"loads {', '.join(f'`{_cut(str(name))}`' for name in names[:8])}"
         elif low == "env" and isinstance(value, dict):
             yield f"sets {', '.join(map(_cut, list(value)[:10]))}"
         elif low in _ALLOWS and not isinstance(value, dict):
             items = value if isinstance(value, list) else [value]
-            yield f"asks less: {key} {', '.join(f'`{_cut(str(one))}`' for one in items[:8])}"
+            yield f"asks less: {key} {', '.join(f'`{_cut(str(item))}`' for item in items[:8])}"
         elif low == "permission" and isinstance(value, dict):
             allowed = [name for name, answer in value.items() if answer == "allow"]
             yield f"asks less: allows {', '.join(map(_cut, allowed)) or 'what it names'}"

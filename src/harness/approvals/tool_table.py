@@ -164,9 +164,9 @@ def _texts(arguments: CallInput, names: tuple[str, ...]) -> list[str] | None:
     for name in names:
         value = arguments.get(name)
         values = value if isinstance(value, list) else [value]
-        if any(not isinstance(one, str | None) for one in values):
+        if any(not isinstance(value, str | None) for value in values):
             return None
-        texts += [one for one in values if one]
+        texts += [value for value in values if value]
     return texts
 
 

@@ -94,9 +94,11 @@ def revoke_folder(folder: str) -> list[str]:
     """For all agents. The names of those for which it was trusted."""
     real = os.path.realpath(folder)
     content, _problem = read_record(config.trust_file())
-    agents = [one["agent"] for one in content["folders"] if one["folder"] == real]
+    agents = [entry["agent"] for entry in content["folders"] if entry["folder"] == real]
     if agents:
-        write_record({**content, "folders": [one for one in content["folders"] if one["folder"] != real]})
+        write_record(
+            {**content, "folders": [entry for entry in content["folders"] if entry["folder"] != real]}
+        )
     return agents
 
 

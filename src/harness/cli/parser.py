@@ -110,7 +110,7 @@ def parser_of(name: str) -> Parser:
 
 def action_of(parser: Parser, action: str) -> Parser:
     """The parser of one of a command's actions."""
-    (added,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))  # noqa: SLF001
+    (added,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
     action_parser: Parser = added.choices[action]
     return action_parser
 

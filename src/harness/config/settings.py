@@ -441,7 +441,9 @@ TABLE = (
 
 
 PRICE_FIELDS = {
-    one.key.rpartition(".")[2]: KINDS[one.kind] for one in TABLE if one.key.startswith("prices.<model>.")
+    setting.key.rpartition(".")[2]: KINDS[setting.kind]
+    for setting in TABLE
+    if setting.key.startswith("prices.<model>.")
 }
 """What a table of prices may hold, in whichever file it is."""
 

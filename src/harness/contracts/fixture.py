@@ -186,13 +186,15 @@ class AgentFixture(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(template, ToolTemplate | tuple):
             values = intent_values(intent, context)
             templates = template if isinstance(template, tuple) else (template,)
-            calls = tuple(one.fill(values) for one in templates if one.is_in(context))
+            calls = tuple(template.fill(values) for template in templates if template.is_in(context))
             return CallSteps(calls=(Alternatives(calls),))
         steps_or_calls = template(intent, context)
         steps = (
             steps_or_calls if isinstance(steps_or_calls, CallSteps) else CallSteps(calls=(steps_or_calls,))
         )
-        offers = tuple(one if isinstance(one, Alternatives) else Alternatives((one,)) for one in steps.calls)
+        offers = tuple(
+            step if isinstance(step, Alternatives) else Alternatives((step,)) for step in steps.calls
+        )
         return CallSteps(calls=offers, then=steps.then)
 
 

@@ -206,7 +206,7 @@ def require_word(name: str, value: str) -> None:
 
 
 def _one_of(*values: Any) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: value in values, f"one of {', '.join(str(one) for one in values)}"
+    return lambda value: value in values, f"one of {', '.join(str(choice) for choice in values)}"
 
 
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {

@@ -351,7 +351,7 @@ class _Replay:
         if run.id != self._current:
             self._switch_to(run.id)
         open_relays = self._tree.open_relays.values()
-        relays = tuple(one for one in open_relays if one.run_id == run.id and not one.spawn_call_id)
+        relays = tuple(relay for relay in open_relays if relay.run_id == run.id and not relay.spawn_call_id)
         if run.answer is None and is_limit_question(relays[0]):
             answer = _Answer(relays[0])  # before a model call: no answer waits for its results
         else:

@@ -120,7 +120,7 @@ class _Pair(NamedTuple):
 
 def side_of(fleet: Fleet, variant: str, cases: Sequence[CaseOverview] | None = None) -> Side:
     """Raises UsageError where the fleet has no such variant."""
-    names = [one.name for one in fleet.plan.variants]
+    names = [variant.name for variant in fleet.plan.variants]
     if not variant and len(names) == 1:
         variant = names[0]
     if variant not in names:
@@ -132,7 +132,9 @@ def side_of(fleet: Fleet, variant: str, cases: Sequence[CaseOverview] | None = N
         raise UsageError(what, hint=f"name one of: {', '.join(f'{fleet.name}:{name}' for name in names)}")
     cases_listed = overview(fleet) if cases is None else cases
     title = f"{fleet.name}:{variant}"
-    return Side(title, [one for one in cases_listed if one.case.variant.name == variant])
+    return Side(
+        title, [listed_case for listed_case in cases_listed if listed_case.case.variant.name == variant]
+    )
 
 
 def compare(a: Side, b: Side) -> Comparison:

@@ -143,10 +143,10 @@ def predictions(fleet: Fleet, cases: Sequence[CaseOverview]) -> dict[str, bytes]
 def _file_names(variants: Sequence[str]) -> dict[str, str]:
     """A name that every file system takes, another one for each variant."""
     plain = {name: re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:80] or "variant" for name in variants}
-    counts = Counter(one.lower() for one in plain.values())
+    counts = Counter(file_name.lower() for file_name in plain.values())
     return {
-        name: one if counts[one.lower()] == 1 else f"{one}-{number}"
-        for number, (name, one) in enumerate(plain.items(), 1)
+        name: file_name if counts[file_name.lower()] == 1 else f"{file_name}-{number}"
+        for number, (name, file_name) in enumerate(plain.items(), 1)
     }
 
 

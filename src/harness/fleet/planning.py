@@ -99,7 +99,9 @@ def completed(plan: FleetPlan, resolve_model: Callable[[Variant], Variant], *, i
             + more,
             hint="leave them out of `tasks`",
         )
-    variants = tuple(replace(one, digest=files_digest(_files_of(one), digests)) for one in variants)
+    variants = tuple(
+        replace(variant, digest=files_digest(_files_of(variant), digests)) for variant in variants
+    )
     return replace(plan, tasks=tuple(_fixed(task, digests) for task in tasks), variants=variants)
 
 

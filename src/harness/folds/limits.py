@@ -65,7 +65,9 @@ def _reached(facts: LimitFacts, result: Result) -> LimitWindow | None:
     if trouble.kind != "window":
         return None
     full = [window for window in facts.windows.values() if window.status in ("reached", "exhausted")]
-    current = [one for one in full if one.resets_at_ms is None or one.resets_at_ms > result.timestamp_ms]
+    current = [
+        window for window in full if window.resets_at_ms is None or window.resets_at_ms > result.timestamp_ms
+    ]
     if current:  # all of them must be open again
-        return max(current, key=lambda one: (one.status == "exhausted", one.resets_at_ms or 0))
+        return max(current, key=lambda window: (window.status == "exhausted", window.resets_at_ms or 0))
     return LimitWindow(name="", status="reached", resets_at_ms=trouble.until_ms)

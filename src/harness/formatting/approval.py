@@ -175,7 +175,7 @@ def calls_data(relay: Relay) -> list[QuestionedCall]:
 def every_call(relay: Relay) -> list[QuestionedCall] | None:
     """All calls that one answer is for; None where it is for the one call that a question states in any case."""
     calls = calls_of(relay)
-    return [_call_data(one) for one in calls] if len(calls) > 1 else None
+    return [_call_data(call) for call in calls] if len(calls) > 1 else None
 
 
 def _call_data(call: Relay) -> QuestionedCall:

@@ -180,7 +180,7 @@ class ModelGateway:
             raise BadRequest(403, "web pages are not answered here")
         call = GatewayCall(0, 0, head, b"")
         key = [self._place_of_token(head)] if self._is_token_in_path else call.shown_keys
-        if any(_is_same(one, self._token) for one in key):
+        if any(_is_same(shown_key, self._token) for shown_key in key):
             return True
         if head.method == "HEAD" and call.endpoint is None:  # a probe, sent without a key, which says nothing
             return False

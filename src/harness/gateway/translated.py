@@ -317,8 +317,8 @@ class _Arriving:
             yield event.text
 
     def _calls(self, message: Message) -> Iterator[AnswerCall]:
-        for number, one in enumerate(part for part in message.parts or [] if isinstance(part, dict)):
-            call = Call(str(one.get("id")), str(one.get("name")), one.get("input"))
+        for number, content in enumerate(part for part in message.parts or [] if isinstance(part, dict)):
+            call = Call(str(content.get("id")), str(content.get("name")), content.get("input"))
             own = self._own_tools.get(call.name) or ProgramTool(call.name)
             arguments_value: Any = call.input if isinstance(call.input, dict) else {}
             is_malformed = arguments_value.get("__toolParseError") is True

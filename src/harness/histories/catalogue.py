@@ -354,7 +354,7 @@ class _Batch:
     def _add(self, session: CataloguedSession, reading: Reading, count: int) -> None:
         """A session whose mark is not that of its last reading counts as unread."""
         self._unsaved.append(_ReadPart(session, reading, count, session.is_read))
-        self._bytes += sum(one.end - one.start or _WHOLE_BYTES for one in reading.documents)
+        self._bytes += sum(document.end - document.start or _WHOLE_BYTES for document in reading.documents)
         if self._bytes >= _BYTES_IN_A_BATCH:
             self.save()
 

@@ -239,7 +239,9 @@ def _touched(place: _Place, path: str) -> FoundPassage | None:
 
 def _ran(place: _Place, text: str) -> FoundPassage | None:
     commands = (command for command in place.commands.split(SEPARATOR) if text in command)
-    return next((FoundPassage(place.at_ms, shortened(one, text.casefold()), "ran") for one in commands), None)
+    return next(
+        (FoundPassage(place.at_ms, shortened(command, text.casefold()), "ran") for command in commands), None
+    )
 
 
 def _committed(place: _Place, commit: str) -> FoundPassage | None:

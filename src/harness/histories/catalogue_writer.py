@@ -340,7 +340,7 @@ class CatalogueWriter:
             self._forget(session)
         self._connection.executemany(
             "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)",
-            ((session, one.number, one.started_ms, hash_of(one.prompt)) for one in reading.runs),
+            ((session, run.number, run.started_ms, hash_of(run.prompt)) for run in reading.runs),
         )
         for document in reading.documents:
             self._add_document(session, document)

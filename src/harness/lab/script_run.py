@@ -165,7 +165,7 @@ class ScriptRun:
             return match[1], int(match[2]) + 1
         texts = f"{request.system}\n{request.opening}"
         conversations = self._conversations.items()
-        marked = (name for name, one in conversations if one.marker and one.marker in texts)
+        marked = (name for name, talk in conversations if talk.marker and talk.marker in texts)
         name = next(marked, MAIN)
         conversation = self._conversations.get(name)
         if conversation is not None and conversation.order == "arrival":
@@ -238,8 +238,8 @@ def _texts_of(conversations: Iterable[ScriptConversation], side: str) -> set[str
 def _parts(turn: ScriptTurn, faults: list[Fault], request: ModelRequest, id: str) -> list[AnswerPart]:
     is_malformed = any(isinstance(fault, ArgumentsFault) for fault in faults)
     parts: list[AnswerPart] = []
-    for one in turn.parts:
-        part = as_offered(one, request.tools) if isinstance(one, Alternatives) else one
+    for item in turn.parts:
+        part = as_offered(item, request.tools) if isinstance(item, Alternatives) else item
         match part:
             case ScriptText():
                 parts.append(AnswerText(part.text, part.pieces))

@@ -94,7 +94,9 @@ class ScriptedPerson:
 
     def _answer(self, run: Run, relay: Relay) -> None:
         question = _text_of(relay)
-        fitting = (one for one in self._person.replies if one.kind == relay.kind and one.about in question)
+        fitting = (
+            reply for reply in self._person.replies if reply.kind == relay.kind and reply.about in question
+        )
         reply = next(fitting, ScriptedReply(approved=relay.kind == "permission"))
         if reply in self._unasked:
             self._unasked.remove(reply)

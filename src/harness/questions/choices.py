@@ -73,7 +73,7 @@ def check_choice(relay: Relay, reply: RelayReply) -> None:
         return
     choice = _chosen(relay, reply)
     if choice is None:
-        choice_ids = ", ".join(one.id for one in relay.choices or ())
+        choice_ids = ", ".join(option.id for option in relay.choices or ())
         raise UsageError(f"unknown choice: {reply.choice!r}", hint=f"one of: {choice_ids or 'none'}")
     if reply.approved is (choice.kind == "reject-once"):
         raise UsageError(f"{choice.id!r} means the opposite of the answer", hint="choose another one")

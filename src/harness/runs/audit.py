@@ -269,7 +269,7 @@ def _prove(path: str, logged: list[Event], audit: Audit, *, is_live: bool) -> No
 
 def _other_recorder(entries: Sequence[RawEntry]) -> str:
     """The version that recorded a run, if it is not this one."""
-    start = next((one for one in entries if isinstance(one, RawStart)), None)
+    start = next((entry for entry in entries if isinstance(entry, RawStart)), None)
     if start is None or start.recorder == __version__:
         return ""
     return f"harness {start.recorder}" if start.recorder else "an earlier version of harness"

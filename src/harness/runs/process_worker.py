@@ -112,9 +112,9 @@ def earlier_usage(hub: Hub, agent: str, session_id: str, run_id: str) -> Usage |
     used: Usage | None = None
     try:
         logs = [
-            one.session_id
-            for one in hub.store.list()
-            if one.session_id != hub.log_id and any(session_id == name for _, name in one.names_of_agents())
+            log.session_id
+            for log in hub.store.list()
+            if log.session_id != hub.log_id and any(session_id == name for _, name in log.names_of_agents())
         ]
         is_whole = not logs or not _continues(hub.store, min(logs))
         for log_id in [*sorted(logs), hub.log_id]:

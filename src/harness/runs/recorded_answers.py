@@ -50,7 +50,7 @@ def _answered(entries: Iterable[RawEntry], places: Mapping[str, str]) -> Iterabl
     for entry in entries:
         event = _event_of(entry) if isinstance(entry, RawEvent) else None
         if isinstance(event, Relay):
-            calls = [replace(one, input=_moved(one.input, places)) for one in event.calls or ()]
+            calls = [replace(call, input=_moved(call.input, places)) for call in event.calls or ()]
             waiting[event.id] = replace(event, input=_moved(event.input, places), calls=calls or None)
         elif isinstance(event, RelayReply) and (relay := waiting.pop(event.id, None)) is not None:
             yield relay, event
@@ -71,7 +71,7 @@ def _is_same(question: Relay, relay: Relay) -> bool:
 
 def _further(relay: Relay) -> list[tuple[str, Any]]:
     """The other calls that the answer is for: an answer for one call is none for two."""
-    return [(one.tool, one.input) for one in (relay.calls or [])[1:]]
+    return [(call.tool, call.input) for call in (relay.calls or [])[1:]]
 
 
 def _moved(value: Any, places: Mapping[str, str]) -> Any:

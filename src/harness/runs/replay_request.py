@@ -59,8 +59,8 @@ def recorded_run(store: FileStore, log_id: str) -> RecordedRun:
     """Raises UsageError for a session without a recording of its calls."""
     path = store.path(log_id, RAW)
     paths = [path] if os.path.exists(path) else [*own_raw_paths(store, log_id).values()]
-    records = [list(read_raw(one)) for one in paths]
-    starts = [next((one for one in record if isinstance(one, RawStart)), None) for record in records]
+    records = [list(read_raw(path)) for path in paths]
+    starts = [next((entry for entry in record if isinstance(entry, RawStart)), None) for record in records]
     while len(starts) > 1 and not _has_calls(starts[0], records[0]):  # a gateway came later
         del starts[0], records[0], paths[0]
     playable = min(len(list(takewhile(_is_held_on(starts), starts))), _until_killed(records)) or 1
@@ -131,7 +131,7 @@ def _described(entries: list[RawEntry], path: str, source: str) -> RecordedRun:
         path=path,
         source=source,
         start=start,
-        prompts=tuple(one.prompt for one in starts),
+        prompts=tuple(start.prompt for start in starts),
         calls=calls,
         model=model,
         is_masked=is_masked,

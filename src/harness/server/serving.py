@@ -188,7 +188,7 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> Any:
         await super().startup(sockets=[])  # it listens to none: we do
-        acceptors = [_Acceptor(one, self._new_protocol, self._connections) for one in sockets or ()]
+        acceptors = [_Acceptor(listener, self._new_protocol, self._connections) for listener in sockets or ()]
         self.servers += acceptors  # type: ignore[arg-type]
         if self._on_ready is not None and self.started:
             self._on_ready()

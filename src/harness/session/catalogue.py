@@ -76,15 +76,18 @@ class ModelCatalogue:
         provider = model_id.partition("/")[0]
         answer = self._asked(provider)
         known = await self.list_available()
-        model = next((one for one in known if one.id == model_id), None)
-        model = model or next((one for one in known if one.provider == provider), None)
+        model = next((entry for entry in known if entry.id == model_id), None)
+        model = model or next((entry for entry in known if entry.provider == provider), None)
         if model is None:
             return _status(True if answer is None else answer, "")
         return _status(model.has_api_key if answer is None else answer, model.api_key_env_var)
 
     async def _collect(self) -> list[AvailableModel]:
         found: dict[str, AvailableModel] = {}
-        sources: list[Callable[[], Any]] = [self._from_registry, *(one.models for one in self._gateways)]
+        sources: list[Callable[[], Any]] = [
+            self._from_registry,
+            *(gateway.models for gateway in self._gateways),
+        ]
         if self._custom is not None:
             sources.append(self._custom)
         for source in sources:
@@ -105,7 +108,7 @@ class ModelCatalogue:
             given = source()
             if inspect.isawaitable(given):
                 given = await given
-            models = [_model(one) for one in given]
+            models = [_model(model) for model in given]
         except Exception:
             _logger.warning("a catalogue of models could not be read", exc_info=True)
             return []

@@ -192,9 +192,9 @@ def check_tools(name: str, given: ToolsInput | None) -> None:
         name, given, ArgumentKind(lambda _: many, "a list of tools or functions, a mapping, or a function")
     )
     named = given.items() if isinstance(given, Mapping) else enumerate(given)
-    for place, one in named:
-        if not callable(one) and not has("run")(one):
-            raise wrong(f"{name}[{place!r}]", one, "a tool or a typed function")
+    for place, value in named:
+        if not callable(value) and not has("run")(value):
+            raise wrong(f"{name}[{place!r}]", value, "a tool or a typed function")
     try:
         tools_of(given, RequestContext())
     except (TypeError, ValueError, NameError) as error:

@@ -216,15 +216,15 @@ def tools_of(given: ToolsInput | None, context: RequestContext) -> tuple[Tool, .
     if callable(given) and not isinstance(given, Sequence | Mapping):
         given = given(context)
     named: Iterable[tuple[str, Any]] = (
-        given.items() if isinstance(given, Mapping) else (("", one) for one in given or ())
+        given.items() if isinstance(given, Mapping) else (("", value) for value in given or ())
     )
     return tuple(
-        tool(name=name)(one)
-        if not hasattr(one, "spec")
-        else Renamed(one, name)
-        if name and name != one.spec.name
-        else one
-        for name, one in named
+        tool(name=name)(value)
+        if not hasattr(value, "spec")
+        else Renamed(value, name)
+        if name and name != value.spec.name
+        else value
+        for name, value in named
     )
 
 

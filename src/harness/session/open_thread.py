@@ -136,7 +136,7 @@ class OpenThread:
             return None
 
     def storable_title(self, title: str) -> str:
-        """The title as it may be stored. Raises UsageError."""
+        """The title as it is stored: with secrets masked."""
         return storable_text(title, self._secrets)
 
     def save_snapshot(self) -> None:

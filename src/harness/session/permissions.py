@@ -223,7 +223,7 @@ class SessionPermissions:
             label, rule = label or label_of(permission), rule_of(permission)
         else:
             label, rule = label or words_of(permission), permission
-        if any((one.label, one.rule) == (label, rule) for one in self._grants.values()):
+        if any((grant.label, grant.rule) == (label, rule) for grant in self._grants.values()):
             return
         self._given += 1
         id = f"grant-{self._given}"
@@ -245,10 +245,10 @@ class SessionPermissions:
 
     def get_grants(self) -> dict[str, list[str]]:
         """Categories and tools that are granted as a whole; `list_grants` includes narrower grants."""
-        whole = [one for one in self._grants.values() if one.rule.is_whole]
+        whole = [grant for grant in self._grants.values() if grant.rule.is_whole]
         return {
-            "categories": sorted(one.rule.category for one in whole if one.rule.category),
-            "tools": sorted(one.tool for one in whole if one.tool and not one.rule.server),
+            "categories": sorted(grant.rule.category for grant in whole if grant.rule.category),
+            "tools": sorted(grant.tool for grant in whole if grant.tool and not grant.rule.server),
         }
 
     def list_grants(self) -> list[SessionGrant]:
@@ -467,7 +467,9 @@ class ToolRules:
         self._rules.grant(permission)
 
     def _standing(self, name: str) -> ToolClass:
-        tool = self._tools.get(name) or next((one for one in self._more() if one.spec.name == name), None)
+        tool = self._tools.get(name) or next(
+            (tool_offered for tool_offered in self._more() if tool_offered.spec.name == name), None
+        )
         return ToolClass() if tool is None else self._rules.standing(name, tool)
 
 

@@ -376,8 +376,8 @@ class CommandDriver:
 
         Files cannot be given to it: a warning names them.
         """
-        queued = {one.get("id") for one in self._runs.queued} | {message.id}
-        for event in [one for one in self._log.bus.fold.facts.untaken.values() if one.id not in queued]:
+        queued = {entry.get("id") for entry in self._runs.queued} | {message.id}
+        for event in [event for event in self._log.bus.fold.facts.untaken.values() if event.id not in queued]:
             # Sent to a run that died before it took it in: logged as a message now.
             self._log.append_all(
                 [Message(role="user", text=event.text, id=event.id, parts=event.parts)], hub.log_id
@@ -424,7 +424,7 @@ class CommandDriver:
         )
 
     def _warn_left_out(self, attachments: Sequence[Attachment]) -> None:
-        names = ", ".join(one.name or one.media_type for one in attachments)
+        names = ", ".join(attachment.name or attachment.media_type for attachment in attachments)
         warning = Warning(
             message=f"{self.agent_name} takes no files: {names} left out", code="files_left_out"
         )

@@ -122,9 +122,9 @@ def withheld(outcome: RunOutcome[Any], reason: str, code: str) -> RunOutcome[Any
 
 def with_both_uses(first: RunOutcome[Any], then: RunOutcome[Any]) -> RunOutcome[Any]:
     """The second outcome, with what both have used."""
-    usage = [one.usage for one in (first, then) if one.usage is not None]
-    costs = [one.cost_usd for one in (first, then) if one.cost_usd is not None]
-    turns = [one.turns for one in (first, then) if one.turns is not None]
+    usage = [outcome.usage for outcome in (first, then) if outcome.usage is not None]
+    costs = [outcome.cost_usd for outcome in (first, then) if outcome.cost_usd is not None]
+    turns = [outcome.turns for outcome in (first, then) if outcome.turns is not None]
     return msgspec.structs.replace(
         then,
         usage=usage[0].plus(usage[1]) if len(usage) > 1 else next(iter(usage), None),

@@ -118,15 +118,15 @@ class JsonSchema:
         if not isinstance(schema, dict) or depth > _DEEPEST:
             return
         if isinstance(value, dict) and isinstance(properties := schema.get("properties"), dict):
-            for name, one in properties.items():
-                resolved = self._resolved(one)
+            for name, property_schema in properties.items():
+                resolved = self._resolved(property_schema)
                 if name not in value and isinstance(resolved, dict) and "default" in resolved:
                     value[name] = _plain(resolved["default"], (name,))
                 if name in value:
                     self._complete(value[name], resolved, depth + 1)
         elif isinstance(value, list) and "items" in schema:
-            for one in value:
-                self._complete(one, schema["items"], depth + 1)
+            for property_schema in value:
+                self._complete(property_schema, schema["items"], depth + 1)
 
     def _resolved(self, schema: Any) -> Any:
         """Resolve a reference within the schema; keywords beside the reference, such as a default, win."""

@@ -340,7 +340,7 @@ class ThreadFold:
             shown = display.pending_approval
             is_shown = shown is not None and shown.tool_call_id == (relay.call_id or relay.id)
             if is_shown and relay.spawn_call_id:
-                waiting = (one for one in tree.open_relays.values() if one.kind == "permission")
+                waiting = (relay for relay in tree.open_relays.values() if relay.kind == "permission")
                 display.pending_approval = next(map(pending_approval, waiting), None)
 
     def _usage(self, event: UsageDelta) -> None:

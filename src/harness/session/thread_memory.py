@@ -227,8 +227,10 @@ class _Archive:
 
     async def threads(self) -> Sequence[ThreadSummary]:
         return [
-            ThreadSummary(id=one.id, title=one.title, created_ms=one.created_at, updated_ms=one.updated_at)
-            for one in self._threads.list()
+            ThreadSummary(
+                id=thread.id, title=thread.title, created_ms=thread.created_at, updated_ms=thread.updated_at
+            )
+            for thread in self._threads.list()
         ]
 
     async def entries(self, thread_id: str) -> Sequence[TranscriptEntry]:

@@ -107,7 +107,7 @@ def _subject(ask: AskCall, width: int) -> list[TextLine]:
     """With every mark as its label."""
     raw = ask.subject.encode("utf-16-le", "surrogatepass")
     out, at = [], 0
-    for mark in sorted(ask.marks, key=lambda one: int(one["start"])):
+    for mark in sorted(ask.marks, key=lambda mark_data: int(mark_data["start"])):
         start, end = 2 * int(mark["start"]), 2 * int(mark["end"])
         if start >= at:
             out += [raw[at:start].decode("utf-16-le", "replace"), str(mark.get("label") or mark["kind"])]

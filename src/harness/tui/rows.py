@@ -61,7 +61,7 @@ def entries(
                 list_entries += [ListEntry("subject", row), ListEntry("answers", row)]
             children = [child for child in row.children if child.state in WORKS | NEEDS_YOU]
             list_entries += [
-                ListEntry("child", row, child=one, is_last=one is children[-1]) for one in children
+                ListEntry("child", row, child=child, is_last=child is children[-1]) for child in children
             ]
     return list_entries
 

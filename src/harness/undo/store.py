@@ -249,7 +249,9 @@ class UndoStore:
         if is_same:  # what was written before holds for this checkpoint, too
             self.database.execute("UPDATE seen SET valid = ? WHERE valid = ?", (seq, seq - 1))
             return
-        paths = [(os.fsencode(path), *one.state, *one[1:]) for path, one in states.items()]
+        paths = [
+            (os.fsencode(path), *seen_state.state, *seen_state[1:]) for path, seen_state in states.items()
+        ]
         above = [(os.fsencode(path), *stamp) for path, stamp in folders.items()]
         with suppress(OSError, sqlite3.Error):
             data = msgspec.msgpack.encode(_SeenFile(seq, paths, above))

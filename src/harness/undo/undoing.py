@@ -78,7 +78,9 @@ def undo(
 
 def last_undo(store: UndoStore, log_id: str) -> Undo | None:
     """The one that `redo` brings back."""
-    return next((one for one in reversed(store.undos()) if one.log_id == log_id and not one.is_redone), None)
+    return next(
+        (undo for undo in reversed(store.undos()) if undo.log_id == log_id and not undo.is_redone), None
+    )
 
 
 def redo(store: UndoStore, undone: Undo, *, expect: str | None = None) -> Undoing:
@@ -96,7 +98,7 @@ def redo(store: UndoStore, undone: Undo, *, expect: str | None = None) -> Undoin
 
 
 def undone_runs(store: UndoStore) -> set[str]:
-    return {run for one in store.undos() if not one.is_redone for run in one.runs}
+    return {run for undo in store.undos() if not undo.is_redone for run in undo.runs}
 
 
 def _carry_out(

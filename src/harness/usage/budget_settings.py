@@ -95,7 +95,7 @@ def limits_in(settings: Settings, cwd: str) -> list[BudgetLimit]:
         limits = [own[period]] if period in own else limits
         limits += _for_each(settings, period, root, is_own=False)
         if limits:
-            limits_here.append(min(limits, key=lambda one: one.limit_usd))
+            limits_here.append(min(limits, key=lambda limit: limit.limit_usd))
     return limits_here
 
 
@@ -137,7 +137,7 @@ def _for_each(settings: Settings, period: Period, root: str, *, is_own: bool) ->
 def _of_folders(settings: Settings, place: str) -> list[BudgetLimit]:
     """For each period the folder that is nearest."""
     limits = [limit for limit in _folders(settings) if is_within(place, limit.project)]
-    return sorted(limits, key=lambda one: len(one.project))
+    return sorted(limits, key=lambda limit: len(limit.project))
 
 
 def _folders(settings: Settings) -> list[BudgetLimit]:

@@ -221,14 +221,16 @@ class Ledger:
     def charges(self, prices: Prices, day_of: Callable[[int], str], since_ms: int = -1) -> list[Charge]:
         """All usage since then, by session, run, model and day, each counted once."""
         self.unsettled = []
-        runs = Counter(one.session for one in self._invocations)
+        runs = Counter(invocation.session for invocation in self._invocations)
         seen_usage: dict[tuple[str, str], Usage] = {}
         calls: dict[tuple[str, str, str], Usage] = {}
         charges: list[Charge] = []
-        for invocation in sorted(self._invocations, key=lambda one: one.started_ms):
+        for invocation in sorted(self._invocations, key=lambda run: run.started_ms):
             is_alone = runs[invocation.session] == 1 and not invocation.states_session
             deltas = invocation.deltas if is_alone else self._settled(invocation, seen_usage, calls)
-            charges += _charged(invocation, [one for one in deltas if one.at_ms >= since_ms], prices, day_of)
+            charges += _charged(
+                invocation, [delta for delta in deltas if delta.at_ms >= since_ms], prices, day_of
+            )
         return charges
 
     def outcomes(self, since_ms: int = -1) -> Counter[tuple[str, str, str]]:

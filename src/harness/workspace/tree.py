@@ -36,13 +36,15 @@ def _expanded(pattern: str) -> list[str]:
     finished: list[str] = []
     open_ones = [pattern]
     while open_ones and len(finished) + len(open_ones) <= MOST_ALTERNATIVES:
-        one = open_ones.pop()
-        match = _BRACES.search(one)
+        alternative = open_ones.pop()
+        match = _BRACES.search(alternative)
         if match is None:
-            finished.append(one)
+            finished.append(alternative)
         else:
             choices = match[1].split(",")
-            open_ones += [one[: match.start()] + choice + one[match.end() :] for choice in choices]
+            open_ones += [
+                alternative[: match.start()] + choice + alternative[match.end() :] for choice in choices
+            ]
     return finished + open_ones
 
 

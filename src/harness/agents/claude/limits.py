@@ -12,11 +12,15 @@ _STATUS = {"allowed": "ok", "allowed_warning": "near", "rejected": "reached"}
 def limit_windows(data: Record) -> list[LimitWindow]:
     """Of a `rate_limit_info`: the window that it is about, and all of them where it names them."""
     windows = {
-        name: record_of(one) for name, one in record_of(data.get("unifiedWindows")).items() if record_of(one)
+        name: record_of(window)
+        for name, window in record_of(data.get("unifiedWindows")).items()
+        if record_of(window)
     }
     if name := text_of(data.get("rateLimitType")):
         windows[name] = {**windows.get(name, {}), **data}
-    return [window for name, one in windows.items() if (window := _window(name, one)) is not None]
+    return [
+        window for name, window_data in windows.items() if (window := _window(name, window_data)) is not None
+    ]
 
 
 def _window(name: str, data: Record) -> LimitWindow | None:

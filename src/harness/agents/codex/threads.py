@@ -376,9 +376,9 @@ class CodexThreadTranslator(Translator):
             return None
         key = self._message_key
         texts = [
-            one.params.delta
-            for one in message_texts
-            if (one.params.thread_id, one.params.turn_id, one.params.item_id) == key and one.params.delta
+            text.params.delta
+            for text in message_texts
+            if (text.params.thread_id, text.params.turn_id, text.params.item_id) == key and text.params.delta
         ]
         if key is None or not len(texts) == len(message_texts) == len(lines):
             return None

@@ -181,7 +181,9 @@ class OwnChat:
         assert isinstance(link, LocalLink)
         prompts = prompts_of(self._store, left)
         if not turn:
-            lines = [f"{number:>4}  {single_line(one.text)[:70]}" for number, one in enumerate(prompts, 1)]
+            lines = [
+                f"{number:>4}  {single_line(prompt.text)[:70]}" for number, prompt in enumerate(prompts, 1)
+            ]
             conversation.terminal.say("\n".join([*lines, "· /rewind TURN goes on from before it"]))
             return
         if not turn.isdecimal() or not 1 <= int(turn) <= len(prompts):

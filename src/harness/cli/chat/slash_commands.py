@@ -48,11 +48,13 @@ def carry_out(conversation: TerminalConversation, text: str) -> None:
 
 def _help(conversation: TerminalConversation, argument: str) -> None:
     del argument
-    lines = [f"{f'{name} {one.argument}'.strip():<20} {one.summary}" for name, one in COMMANDS.items()]
+    lines = [
+        f"{f'{name} {command.argument}'.strip():<20} {command.summary}" for name, command in COMMANDS.items()
+    ]
     own = conversation.actions.commands().values()
     lines += [
-        f"{single_line(f'/{one.name} {one.argument}'.strip()):<20} {single_line(one.description)}"
-        for one in own
+        f"{single_line(f'/{command.name} {command.argument}'.strip()):<20} {single_line(command.description)}"
+        for command in own
     ]
     lines += [
         "",

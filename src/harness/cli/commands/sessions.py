@@ -161,22 +161,22 @@ def _list(arguments: argparse.Namespace, store: FileStore, console: Console) -> 
     marked = {session.session_id for session in sessions} & theirs.by_id.keys()
     amounts = histories.amounts((theirs.by_id[name] for name in marked), prices)
     partial = {name for name, amount in amounts.items() if not amount.is_cost_complete}
-    for one in sessions:
-        if one.session_id in amounts:
-            one.total_cost_usd = amounts[one.session_id].cost_usd
+    for entry in sessions:
+        if entry.session_id in amounts:
+            entry.total_cost_usd = amounts[entry.session_id].cost_usd
     if arguments.ids:
         write_text("".join(f"{session.session_id}\n" for session in sessions))
         return 0
-    rows = _rows(store, [one.session_id for one in sessions if one.session_id not in marked])
+    rows = _rows(store, [session.session_id for session in sessions if session.session_id not in marked])
     if arguments.json:
-        write_json([_as_data(one, theirs.by_id.get(one.session_id), rows) for one in sessions])
+        write_json([_as_data(session, theirs.by_id.get(session.session_id), rows) for session in sessions])
     elif not sessions:
         console.say(_nothing_found(arguments, store, len(ids) + theirs.known))
     else:
         width = screen_width(os.environ) if is_terminal(STDOUT) else 0
-        for one in sessions:
-            if (original := theirs.by_id.get(one.session_id)) is not None and original.gone_ms:
-                one.outcome = "deleted"
+        for entry in sessions:
+            if (original := theirs.by_id.get(entry.session_id)) is not None and original.gone_ms:
+                entry.outcome = "deleted"
         write_text(table(sessions, in_order([*ids, *theirs.ids]), width, marked, rows, partial))
     if marked and not arguments.json:
         console.say(f"{MARK} stored by the agent itself")

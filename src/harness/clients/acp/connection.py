@@ -405,8 +405,8 @@ class AcpConnection(RpcConnection):
         attached = self._sessions.pop(session_id, None)
         if attached is None:
             return
-        for one, question in list(self._asked.values()):
-            if one is attached:
+        for asker, question in list(self._asked.values()):
+            if asker is attached:
                 self._withdraw(attached, question.relay.id)
         if attached.watch is not None:
             attached.watch.close()

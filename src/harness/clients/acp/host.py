@@ -76,7 +76,7 @@ class AcpHost:
 
     def has_another(self, client: SessionClient, log_id: str) -> bool:
         """Whether a client besides this one has the session open."""
-        return any(one is not client and one.has_open(log_id) for one in self.clients)
+        return any(other is not client and other.has_open(log_id) for other in self.clients)
 
     def _changed(self, log_id: str) -> None:
         if (socket := self._sockets.get(log_id)) is not None:

@@ -47,16 +47,16 @@ def available_commands(version: int, setup: Setup) -> list[dict[str, Any]]:
     """Those of a session, and what its agent takes as one. Reads the folders where such commands are."""
     agent = load(setup.agent)
     of_agent = {
-        one.name: EditorCommand(one.description or one.name, _ARGUMENTS, "")
-        for one in agent_commands(agent, setup.cwd)
-        if one.kind == "command" and not (agent.name == OWN_AGENT and one.name == _COMPACT)
+        command.name: EditorCommand(command.description or command.name, _ARGUMENTS, "")
+        for command in agent_commands(agent, setup.cwd)
+        if command.kind == "command" and not (agent.name == OWN_AGENT and command.name == _COMPACT)
     }
     kind = {"type": "command"} if version == 2 else {}
     return [
-        {**kind, "name": name, "description": one.description, "input": {"hint": one.hint}}
+        {**kind, "name": name, "description": command.description, "input": {"hint": command.hint}}
         if version == 1
-        else {**kind, "name": name, "description": one.description}
-        for name, one in {**of_agent, **COMMANDS}.items()
+        else {**kind, "name": name, "description": command.description}
+        for name, command in {**of_agent, **COMMANDS}.items()
     ]
 
 
@@ -102,10 +102,10 @@ class OptionList:
     def _modes(self, setup: Setup) -> list[dict[str, str]]:
         """Planning needs an agent whose installed version can be held to reading."""
         cannot_plan = permission_modes(load(setup.agent))["readOnly"]
-        return [one for one in MODES if one["id"] in (setup.mode, BUILD) or not cannot_plan]
+        return [mode for mode in MODES if mode["id"] in (setup.mode, BUILD) or not cannot_plan]
 
     def options(self, setup: Setup, version: int) -> list[dict[str, Any]]:
-        modes = [(one["id"], one["name"]) for one in self._modes(setup)]
+        modes = [(mode["id"], mode["name"]) for mode in self._modes(setup)]
         refusals, permissions = permission_modes(load(setup.agent)), setup.permission_mode or "default"
         held = [(id, name) for id, name in _PERMISSIONS.items() if id == permissions or not refusals[id]]
         found = [
@@ -117,14 +117,14 @@ class OptionList:
         if "effort" in load(setup.agent).supports or setup.agent == OWN_AGENT:
             efforts = [(value or _UNSET, name) for value, name in _EFFORTS.items()]
             found.append(("thought_level", "Effort", "thought_level", setup.effort or _UNSET, efforts))
-        return [_select(version, *one) for one in found]
+        return [_select(version, *option) for option in found]
 
     def _models(self, setup: Setup) -> list[tuple[str, str]]:
         spellings = (setup.agent,)
         known = [
-            (one.name, one.description or one.name)
-            for one in model_names.load(self._settings).all
-            if one.id_for(spellings)
+            (model.name, model.description or model.name)
+            for model in model_names.load(self._settings).all
+            if model.id_for(spellings)
         ]
         usual = [(_UNSET, "As usual")]
         current = [(setup.model, setup.model)] if setup.model else []
@@ -132,7 +132,11 @@ class OptionList:
 
     def _known_agents(self, current: str) -> list[tuple[str, str]]:
         if self._agents is None:  # looking for programs takes a moment
-            self._agents = [(one.agent.name, one.agent.title) for one in everything() if one.is_available]
+            self._agents = [
+                (installed.agent.name, installed.agent.title)
+                for installed in everything()
+                if installed.is_available
+            ]
         return list(
             dict([*self._agents, (OWN_AGENT, load(OWN_AGENT).title), (current, load(current).title)]).items()
         )
@@ -147,5 +151,5 @@ def _select(
         "category": category,
         "type": "select",
         "currentValue": value,
-        "options": [{"value": one, "name": title} for one, title in choices],
+        "options": [{"value": value, "name": title} for value, title in choices],
     }

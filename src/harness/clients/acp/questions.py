@@ -51,7 +51,7 @@ class EditorQuestion(NamedTuple):
         option_id = outcome.get("optionId") if outcome.get("outcome") == "selected" else None
         if outcome.get("outcome") == "cancelled":
             return None  # the client has stopped the turn, or closed the dialogue: it stays open for others
-        choice = next((one for one in relay.choices or () if one.id == option_id), None)
+        choice = next((option for option in relay.choices or () if option.id == option_id), None)
         if choice is not None and choice.kind != "reject-once":
             return Approve(relay_id=relay.id, option_id=choice.id, always=choice.kind == "allow-always")
         if choice is None and option_id == "allow" and not relay.choices:

@@ -160,7 +160,7 @@ class SessionUndo:
             state = store.known.get(path)
         states += [state.state] if state is not None else []
         before, content_left, *now = [
-            store.content(one.digest) if one.kind == "f" else None for one in states
+            store.content(state.digest) if state.kind == "f" else None for state in states
         ]
         return before, content_left, now[0] if now else None
 

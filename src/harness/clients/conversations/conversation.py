@@ -176,7 +176,9 @@ class HostedConversation:
             can_cancel=self.is_running or session.run.is_waiting(),
             can_branch=not self.is_running and self._setup.agent == OWN_AGENT,
             background=tuple(session.run.background()),
-            grants=tuple({"id": one.id, "label": one.label} for one in session.permissions.list_grants()),
+            grants=tuple(
+                {"id": grant.id, "label": grant.label} for grant in session.permissions.list_grants()
+            ),
         )
 
     async def submit(self, command: Submit) -> None:
@@ -395,30 +397,30 @@ def message_of(
     prompt: str, attachments: Sequence[Attached], *, takes_files: bool
 ) -> tuple[str, tuple[Attachment, ...]]:
     """The text and the files of a message; without `takes_files`, text files become part of the text. Raises UsageError."""
-    for one in attachments:
-        _check(one)
+    for file in attachments:
+        _check(file)
     if takes_files:
-        return prompt, tuple(Attachment(one.media_type, one.data, one.name) for one in attachments)
+        return prompt, tuple(Attachment(file.media_type, file.data, file.name) for file in attachments)
     texts, files = split(contents(prompt, map(_file, attachments)))
     return "\n\n".join(texts), tuple(files)
 
 
-def _check(one: Attached) -> None:
+def _check(file: Attached) -> None:
     try:
-        data = b64decode(one.data, validate=True)
+        data = b64decode(file.data, validate=True)
     except (Base64Error, ValueError):
         data = b""
-    if not data or "/" not in one.media_type:
-        name = one.name or one.media_type or "an attachment"
+    if not data or "/" not in file.media_type:
+        name = file.name or file.media_type or "an attachment"
         raise UsageError(
             f"{name[:100]!r} cannot be attached",
             hint="it needs a mediaType, and data that is base64 and not empty",
         )
 
 
-def _file(one: Attached) -> File:
-    data = f"data:{one.media_type};base64,{one.data}" if is_text(one.media_type) else one.data
-    return File(data=data, media_type=one.media_type, filename=one.name)
+def _file(file: Attached) -> File:
+    data = f"data:{file.media_type};base64,{file.data}" if is_text(file.media_type) else file.data
+    return File(data=data, media_type=file.media_type, filename=file.name)
 
 
 def setup_of(metadata: Any) -> Setup:

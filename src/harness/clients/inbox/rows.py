@@ -282,11 +282,11 @@ class InboxRows:
     def show(self, rows: list[StoredRow]) -> None:
         """Instead of what was shown. Logs that have come since they were read stay."""
         with self._lock:
-            newer = self._followed.keys() - {one.metadata.session_id for one in rows}
-            self._base = {one.metadata.session_id: one for one in rows}
+            newer = self._followed.keys() - {stored_row.metadata.session_id for stored_row in rows}
+            self._base = {stored_row.metadata.session_id: stored_row for stored_row in rows}
             self.rows, self._tally = {}, [0, 0, 0, 0]
-            for one in rows:
-                self._show(one.metadata, one.row, is_unfinished=one.is_unfinished)
+            for stored_row in rows:
+                self._show(stored_row.metadata, stored_row.row, is_unfinished=stored_row.is_unfinished)
             for log_id in newer:
                 self._update(log_id)
             for log_id, row in self._others.items():

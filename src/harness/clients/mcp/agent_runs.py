@@ -96,7 +96,7 @@ class DelegatedRun:
     def answer(self, relay: Relay, answer: Any) -> Command:
         """The command for an answer; what is not clearly allowed is denied."""
         if relay.kind in {"permission", "plan"}:
-            choice = next((one for one in relay.choices or () if one.id == answer), None)
+            choice = next((option for option in relay.choices or () if option.id == answer), None)
             if choice is not None and choice.kind != "reject-once":
                 return Approve(relay_id=relay.id, option_id=choice.id, always=choice.kind == "allow-always")
             is_allowed = choice is None and str(answer).strip().lower() in _YES

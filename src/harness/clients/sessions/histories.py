@@ -205,7 +205,9 @@ class HistorySessions:
         if session is None or not session.runs:
             return None
         runs = self.ask(lambda catalogue: catalogue.runs([session.number])).get(session.number, [])
-        logs = [one for one in find_named(store) if name in one.names_of_agents() and not is_copy(one)]
+        logs = [
+            other for other in find_named(store) if name in other.names_of_agents() and not is_copy(other)
+        ]
         native = native_runs(runs, times := times_in(store, logs, name))
         if not native:
             return None

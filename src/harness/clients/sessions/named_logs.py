@@ -28,7 +28,7 @@ def find_named(store: FileStore) -> list[Metadata]:
 
 def name_sessions(store: FileStore, logs: Sequence[Metadata]) -> None:
     """Enter into these what agents call their sessions, where it is missing."""
-    unnamed = [one for one in logs if one.kind == "thread" and not one.names_of_agents()]
+    unnamed = [log for log in logs if log.kind == "thread" and not log.names_of_agents()]
     if not unnamed:
         return
     snapshots = store.snapshots(_STORED_AS)

@@ -55,7 +55,7 @@ class RunTimes:
 
     def __init__(self, invocations: Iterable[AccountedRun]) -> None:
         self.runs = sorted(invocations, key=_start_of)
-        self._starts = [_start_of(one) for one in self.runs]
+        self._starts = [_start_of(run) for run in self.runs]
 
     def at(self, at_ms: int) -> AccountedRun | None:
         """The run that was under way then. Some stores have whole seconds."""
@@ -90,16 +90,16 @@ class _JoinedSession:
     def __init__(self, number: int, runs: Sequence[CataloguedRun], times: RunTimes) -> None:
         self.number = number
         self.times = times
-        self.starts = {one.run: one.started_ms for one in runs}
+        self.starts = {run.run: run.started_ms for run in runs}
         """Of all stored runs."""
         self.native: list[CataloguedRun] = []
         self._groups: dict[int, _Group] = {}
         """By the run of ours, as `id` names it; several may be in the same."""
-        owned = [(one, None if not one.started_ms else times.at(one.started_ms)) for one in runs]
-        self.native = [one for one, owner in owned if owner is None]
-        for one, owner in owned:
+        owned = [(run, None if not run.started_ms else times.at(run.started_ms)) for run in runs]
+        self.native = [run for run, owner in owned if owner is None]
+        for run, owner in owned:
             if owner is not None:
-                self.group_of(owner).theirs[number, one.run] = owner
+                self.group_of(owner).theirs[number, run.run] = owner
         self._join_continued(owned)
 
     @property
@@ -116,7 +116,7 @@ class _JoinedSession:
         for invocation in self.times.runs:
             if id(invocation) in self._groups:
                 continue
-            before = [owner for one, owner in owned if one.started_ms <= _start_of(invocation)]
+            before = [owner for run, owner in owned if run.started_ms <= _start_of(invocation)]
             if before and before[-1] is not None:
                 group = self.group_of(before[-1])
                 group.ours.append(invocation)
@@ -134,7 +134,7 @@ def times_in(store: FileStore, logs: Iterable[Metadata], name: tuple[str, str]) 
             path = store.path(metadata.session_id)
             with os.fdopen(open_private(path, os.O_RDONLY), "rb", buffering=0) as file:
                 account.feed(metadata, grep_events(file, WORDS))
-        invocations += (one for one in account.invocations if one.session == name)
+        invocations += (invocation for invocation in account.invocations if invocation.session == name)
     return RunTimes(invocations)
 
 
@@ -147,8 +147,8 @@ def join_usage(invocations: Sequence[AccountedRun], catalogue: Catalogue) -> Joi
     """What was used in all runs of these, and in the sessions that they continue: each token once."""
     names = catalogue.names()
     by_session: dict[tuple[str, str], list[AccountedRun]] = {}
-    for one in invocations:
-        by_session.setdefault(one.session, []).append(one)
+    for invocation in invocations:
+        by_session.setdefault(invocation.session, []).append(invocation)
     both = {names[name]: RunTimes(those) for name, those in by_session.items() if name in names}
     runs = catalogue.runs(both)
     sessions = {number: _JoinedSession(number, runs.get(number, []), both[number]) for number in both}
@@ -158,7 +158,7 @@ def join_usage(invocations: Sequence[AccountedRun], catalogue: Catalogue) -> Joi
     copied = _join_copies(sessions, catalogue)
     forks = {number for number, _run in copied} - sessions.keys()
     rows.update(of_forks := _rows(forks, (), catalogue))
-    counted = [one for one in invocations if one.session not in names]
+    counted = [invocation for invocation in invocations if invocation.session not in names]
     counted += [_native(those, 0) for part, those in of_forks.items() if part not in copied]
     shared, common = _shared_logs(invocations), _common_tokens(sessions.keys(), catalogue)
     for session in sessions.values():
@@ -215,7 +215,7 @@ def _candidates(
             yield found
         return
     for (agent, _session_id), session in by_name.items():
-        folders = {one.cwd for one in session.times.runs}
+        folders = {run.cwd for run in session.times.runs}
         if agent == child.agent and (not child.cwd or "" in folders or child.cwd in folders):
             yield session
 
@@ -229,9 +229,9 @@ def _join_copies(sessions: Mapping[int, _JoinedSession], catalogue: Catalogue) -
         for part, owner in group.theirs.items()
     }
     same: dict[Part, list[Part]] = {}
-    for one, other in catalogue.copies():
-        same.setdefault(one, []).append(other)
-        same.setdefault(other, []).append(one)
+    for first, other in catalogue.copies():
+        same.setdefault(first, []).append(other)
+        same.setdefault(other, []).append(first)
     copied = set[Part]()
     waiting = [part for part in owners if part in same]
     while waiting:  # a fork may have been forked
@@ -247,21 +247,21 @@ def _join_copies(sessions: Mapping[int, _JoinedSession], catalogue: Catalogue) -
             copied.add(copy)
             waiting.append(copy)
     for number, session in sessions.items():
-        session.native = [one for one in session.native if (number, one.run) not in copied]
+        session.native = [run for run in session.native if (number, run.run) not in copied]
     return copied
 
 
 def _common_tokens(numbers: Collection[int], catalogue: Catalogue) -> dict[Part, int]:
     """What the runs of these sessions have used that others have copies of: each model call is counted in one of them."""
     same: dict[Part, set[Part]] = {}
-    for one, other in catalogue.copies():
-        together = same.get(one, {one}) | same.get(other, {other})
+    for first, other in catalogue.copies():
+        together = same.get(first, {first}) | same.get(other, {other})
         same.update(dict.fromkeys(together, together))
     groups = {part: same[part] for part in same if part[0] in numbers}
     tokens: dict[Part, int] = {}
     for row in catalogue.usage.rows({number for parts in groups.values() for number, _run in parts}):
         tokens[row.session, row.run] = tokens.get((row.session, row.run), 0) + _tokens(row.usage)
-    return {part: sum(tokens.get(one, 0) for one in parts) for part, parts in groups.items()}
+    return {part: sum(tokens.get(part_name, 0) for part_name in parts) for part, parts in groups.items()}
 
 
 def _settled(
@@ -271,7 +271,7 @@ def _settled(
     common: Mapping[Part, int],
 ) -> Iterator[AccountedRun]:
     taken = {*copied, *(part for group in session.groups for part in group.theirs)}
-    starts = {one.run: one.started_ms for one in session.native}
+    starts = {run.run: run.started_ms for run in session.native}
     native = [
         _native(those, starts.get(run, 0))
         for (number, run), those in rows.items()
@@ -297,8 +297,8 @@ def _settled(
 def _shared_logs(invocations: Iterable[AccountedRun]) -> set[str]:
     """The logs of conversations in which several sessions of agents take part."""
     sessions: dict[str, set[tuple[str, str]]] = {}
-    for one in invocations:
-        sessions.setdefault(one.log_id, set()).add(one.session)
+    for invocation in invocations:
+        sessions.setdefault(invocation.log_id, set()).add(invocation.session)
     return {log_id for log_id, those in sessions.items() if len(those) > 1}
 
 
@@ -307,8 +307,8 @@ def _as_one(
 ) -> Iterator[AccountedRun]:
     """A session that was used with Harness and without it is one session: that of the newest log, as it is listed."""
     log_id = session.times.runs[-1].log_id
-    for one in runs:
-        yield one if one.log_id in shared else replace(one, log_id=log_id)
+    for run in runs:
+        yield run if run.log_id in shared else replace(run, log_id=log_id)
 
 
 def _fuller(
@@ -320,21 +320,21 @@ def _fuller(
     this one's where an agent states totals.
     """
     theirs = [(row, owner) for part, owner in group.theirs.items() for row in rows.get(part, ())]
-    ours_count = sum(_tokens(one.usage) for one in group.ours)
+    ours_count = sum(_tokens(invocation.usage) for invocation in group.ours)
     their_count = sum(_tokens(row.usage) for row, _owner in theirs)
-    deltas = [delta for one in group.ours for delta in one.deltas]
-    is_of_session = any(one.states_session for one in group.ours) or (
+    deltas = [delta for invocation in group.ours for delta in invocation.deltas]
+    is_of_session = any(invocation.states_session for invocation in group.ours) or (
         0 < unclaimed == ours_count - their_count and not any(delta.call_id for delta in deltas)
     )
     if not their_count or (their_count <= ours_count and not is_of_session):
         return is_of_session, group.ours
     return is_of_session, [
         replace(
-            one,
-            deltas=[_delta(row, one.run_id) for row, owner in theirs if owner is one],
+            invocation,
+            deltas=[_delta(row, invocation.run_id) for row, owner in theirs if owner is invocation],
             is_cumulative=False,
         )
-        for one in group.ours
+        for invocation in group.ours
     ]
 
 

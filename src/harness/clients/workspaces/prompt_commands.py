@@ -135,7 +135,10 @@ def agent_commands(agent: Agent | None, folder: str, raw_path: str = "") -> list
 
 def _own_commands(folder: str) -> list[CommandChoice]:
     """Of the built-in agent: as it would take them, so that those of a folder count only if that is trusted."""
-    own = {one.name: _taken(one.name, one.description) for one in custom_commands(folder).values()}
+    own = {
+        command.name: _taken(command.name, command.description)
+        for command in custom_commands(folder).values()
+    }
     compact = _taken("compact", "Sum up the conversation, which makes room; what follows says what matters")
     return sorted({compact.name: compact, **own}.values(), key=lambda choice: choice.name)[:_MOST_COMMANDS]
 

@@ -214,7 +214,7 @@ class Scheduler:
         if not self._stop:
             self._stop = "after"
             return
-        for case_id in [case_id for case_id, one in self.running.items() if one.is_own]:
+        for case_id in [case_id for case_id, work in self.running.items() if work.is_own]:
             self._engine.stop(case_id, force=self._stop == "now")
         self._stop = "now"
 
@@ -226,8 +226,8 @@ class Scheduler:
         plan, records, cases = self.fleet.plan, self.fleet.records, self.fleet.plan.cases
         faults = records.faults()
         if self._source is None:  # the other scheduler has written all of this
-            self._logged |= {(one.case, one.number) for group in faults.values() for one in group}
-            self._logged |= {(one.case, one.number) for one in records.results().values()}
+            self._logged |= {(fault.case, fault.number) for group in faults.values() for fault in group}
+            self._logged |= {(result.case, result.number) for result in records.results().values()}
         for case_id, attempts in faults.items():
             for attempt in attempts:
                 if case_id in cases:
@@ -288,10 +288,10 @@ class Scheduler:
         for case_id, attempt in records.results().items():
             if case_id not in self.scored and case_id in cases:
                 self._settle_result(cases[case_id], attempt)
-        for case_id, one in list(self.running.items()):
-            self._emit_session(one)
-            if not one.is_own and not records.is_claimed(case_id):
-                self._worker_ended(case_id, one.how or "it has ended")
+        for case_id, work in list(self.running.items()):
+            self._emit_session(work)
+            if not work.is_own and not records.is_claimed(case_id):
+                self._worker_ended(case_id, work.how or "it has ended")
 
     # Cases
 
@@ -299,7 +299,7 @@ class Scheduler:
         if self._stop:
             return
         now = time.monotonic()
-        used = Counter(one.case.variant.slots_of for one in self.running.values())
+        used = Counter(work.case.variant.slots_of for work in self.running.values())
         self._is_over_budget = (
             bool(self.waiting) and self._guard is not None and self._guard.look() is not None
         )
@@ -314,7 +314,7 @@ class Scheduler:
                 providers.discard(case.variant.slots_of)
                 continue
             if not self.budget.allows(
-                case.variant.name, [one.case.variant.name for one in self.running.values()]
+                case.variant.name, [work.case.variant.name for work in self.running.values()]
             ):
                 # Others that cost less are not started either: the sample would not be fair any more.
                 self._is_over_budget = True
@@ -351,27 +351,27 @@ class Scheduler:
         return case.id in self.given_up
 
     def _worker_ended(self, case_id: str, how: str) -> None:
-        one = self.running.pop(case_id, None)
-        if one is None:
+        work = self.running.pop(case_id, None)
+        if work is None:
             return
         records = self.fleet.records
-        self._emit_session(one)
+        self._emit_session(work)
         result = records.result(case_id)
         if result is not None:
-            self._settle_result(one.case, result)
+            self._settle_result(work.case, result)
             return
         claim = records.claim(case_id)
         if claim is None:  # another worker has the case, or a node has failed whose processes still run
-            self.running[case_id] = _Running(one.case, is_own=False, how="" if how == _BUSY else how)
+            self.running[case_id] = _Running(work.case, is_own=False, how="" if how == _BUSY else how)
             return
         with claim:
             result = records.result(case_id)  # another worker may have had the case until now
             attempts = self._faults_after(case_id, how) if result is None else ()
         if result is not None:
-            self._settle_result(one.case, result)
+            self._settle_result(work.case, result)
             return
         for attempt in attempts[self._faults[case_id] :]:
-            self._settle_fault(one.case, attempt)
+            self._settle_fault(work.case, attempt)
         if case_id not in self.given_up:
             self.waiting.append(case_id)
 
@@ -466,7 +466,7 @@ class Scheduler:
         if (case.id, attempt.number) in self._logged:
             return  # its rate limit has had its effect
         provider = case.variant.slots_of
-        running = 1 + sum(one.case.variant.slots_of == provider for one in self.running.values())
+        running = 1 + sum(work.case.variant.slots_of == provider for work in self.running.values())
         if attempt.fault == "rate_limited" and attempt.limited_until_ms is not None:
             if self.slots.close(provider, attempt.limited_until_ms):
                 self._emit(
@@ -476,15 +476,15 @@ class Scheduler:
         if self.slots.settle(provider, running, limited=attempt.was_limited):
             self._emit(ProviderLimited(provider=provider, limit=self.slots.limits[provider]))
 
-    def _emit_session(self, one: _Running) -> None:
-        if one.has_session:
+    def _emit_session(self, work: _Running) -> None:
+        if work.has_session:
             return
-        progress = self.fleet.records.progress(one.case.id)
+        progress = self.fleet.records.progress(work.case.id)
         if progress is not None and progress.log_id:
-            one.has_session = True
+            work.has_session = True
             self._emit(
                 CaseSession(
-                    case=one.case.id, attempt=progress.number, log_id=progress.log_id, host=progress.host
+                    case=work.case.id, attempt=progress.number, log_id=progress.log_id, host=progress.host
                 )
             )
 
@@ -551,5 +551,5 @@ class Scheduler:
 
     def _emit(self, event: Event) -> None:
         shown: Sequence[Event] = (event,) if self._source is None else self._source.append([event])
-        for one in shown:
-            self._show(one)
+        for logged in shown:
+            self._show(logged)

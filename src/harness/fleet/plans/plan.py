@@ -184,7 +184,9 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
         All variants have a run of a task before any has the next, so that a fleet that ends early is a fair sample.
         """
         # Where the added files and the tape are is no part of a variant; what is in them is.
-        variants = [(one, exact_json.encode(replace(one, added={}, tape=""))) for one in self.variants]
+        variants = [
+            (variant, exact_json.encode(replace(variant, added={}, tape=""))) for variant in self.variants
+        ]
         blocks = [
             [
                 FleetCase(_case_id(task, encoded, repeat), task, variant, repeat)

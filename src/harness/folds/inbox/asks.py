@@ -81,13 +81,13 @@ def ask_of(
     calls = calls_of(relay)
     operations = [_operations_of(call, relay), *map(derived_operations, calls[1:])]
     parts = [
-        _call(one, some, cwd=cwd, text_of=text_of, is_whole=is_whole)
-        for one, some in zip(calls, operations, strict=True)
+        _call(call, some, cwd=cwd, text_of=text_of, is_whole=is_whole)
+        for call, some in zip(calls, operations, strict=True)
     ]
     first, *further = parts
     everything = [operation for some in operations for operation in some]
-    has_marks = any(one.marks for one in parts)
-    is_cut = any(one.is_cut for one in parts)
+    has_marks = any(part.marks for part in parts)
+    is_cut = any(part.is_cut for part in parts)
     no_always_why = _no_always(relay, everything, has_marks=has_marks)
     is_alone = has_marks or is_cut or bool(further)
     return RowAsk(

@@ -340,7 +340,7 @@ class InboxFold:
     # What it asks, and what works below it.
 
     def _asks(self, around: Surroundings) -> tuple[RowAsk, ...]:
-        relays = sorted(self._runs.open_relays.values(), key=lambda one: one.timestamp_ms)
+        relays = sorted(self._runs.open_relays.values(), key=lambda relay: relay.timestamp_ms)
         return tuple(self._ask(relay, around) for relay in relays)
 
     def whole_ask(self, ask_id: str, around: Surroundings) -> RowAsk | None:

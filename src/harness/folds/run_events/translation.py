@@ -196,7 +196,7 @@ class WireTranslation:
         if not self._tree.ended and not is_start:
             return handler(run, event)
         events: list[WireEvent] = [
-            self._aborted(one) for one in self._tree.ended if one is not node and one.start
+            self._aborted(other) for other in self._tree.ended if other is not node and other.start
         ]
         if node.start is event and isinstance(event, SessionStart):
             events.append(run.begin(node.call_id, node.depth, event.max_turns))

@@ -154,8 +154,8 @@ class SessionTranslation:
                     wire.MessageUpdateEvent(message=HarnessMessage(draft, len(changes))),
                 )
         if tree.ended:
-            cut_off = [one for one in tree.ended if one is not tree.run or kind is not Result]
-            if interruptions := [one for node in cut_off for one in self._runs.interrupted(node)]:
+            cut_off = [other for other in tree.ended if other is not tree.run or kind is not Result]
+            if interruptions := [event for node in cut_off for event in self._runs.interrupted(node)]:
                 return [*interruptions, *self._translated(event)]
         return self._translated(event)
 

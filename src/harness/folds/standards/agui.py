@@ -473,12 +473,12 @@ class AgUiFold:
         """End the text and the thought that a run is writing; of all runs: None."""
         out: list[Wire] = []
         if self._thoughts:
-            for run in [one for one in self._thoughts if run_id in (None, one)]:
+            for run in [other for other in self._thoughts if run_id in (None, other)]:
                 about = {"messageId": self._thoughts.pop(run), **self._sub(run)}
                 out.append(self._wire("REASONING_MESSAGE_END", event, **about))
                 out.append(self._wire("REASONING_END", event, **about))
         if self._texts:
-            for key in [one for one in self._texts if run_id in (None, one[0])]:
+            for key in [text_key for text_key in self._texts if run_id in (None, text_key[0])]:
                 about = {"messageId": self._texts.pop(key), **self._sub(key[0])}
                 out.append(self._wire("TEXT_MESSAGE_END", event, **about))
         return out

@@ -185,7 +185,7 @@ class SpanFold:
         if run is None:
             return
         self._end_chat(run)
-        for key in [one for one in self._calls if one[0] == node.id]:
+        for key in [call_key for call_key in self._calls if call_key[0] == node.id]:
             call = self._calls.pop(key)
             call.end_ms = max(call.start_ms, event.timestamp_ms)
             call.attributes["harness.outcome"] = "unfinished"

@@ -64,7 +64,8 @@ def stored_conversation(
     session: StoredSession | None
     if writer.importing:
         session = next(
-            (one for one in history.find(place.home) if one.session_id == delivered.session_id), None
+            (session for session in history.find(place.home) if session.session_id == delivered.session_id),
+            None,
         )
     elif writer.as_text:  # its ids are made of where a file is
         home = replace(place.home, projects=(os.path.dirname(delivered.file),))
@@ -254,7 +255,7 @@ class HandoverFolder:
         except OSError:
             return []
         manifests = [manifest for name in names if (manifest := self._load(name)) is not None]
-        return sorted(manifests, key=lambda one: one.at_ms, reverse=True)
+        return sorted(manifests, key=lambda manifest: manifest.at_ms, reverse=True)
 
     def find(self, text: str) -> Manifest:
         """By its id, or the new session's, or a beginning of them. Raises UsageError."""

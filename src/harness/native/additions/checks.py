@@ -80,7 +80,7 @@ class CheckRunner:
         """Look at what is about to be changed, the first time."""
         if call.name not in EDITING:
             return
-        for path in self._below(one.path for one in operations if isinstance(one, Write)):
+        for path in self._below(write.path for write in operations if isinstance(write, Write)):
             if path not in self._broken:
                 self._broken[path] = bool(await asyncio.to_thread(_syntax_error, self._at(path)))
             for check in self._checks_of(path):

@@ -78,9 +78,9 @@ def read_hooks(path: str, text: str) -> tuple[list[CallHook], list[str]]:
         events = msgspec.json.decode(text.encode("utf-8", "replace"))["hooks"]
         groups = [(event, group) for event, groups in events.items() for group in groups]
         hooks = [
-            _hook(path, event, group.get("matcher") or "", one)
+            _hook(path, event, group.get("matcher") or "", hook)
             for event, group in groups
-            for one in group["hooks"]
+            for hook in group["hooks"]
         ]
     except (*DECODE_ERRORS, LookupError, TypeError, AttributeError, ValueError, re.error) as error:
         return [_broken(path)], [f"{path} cannot be read as hooks, so that every call is refused: {error}"]

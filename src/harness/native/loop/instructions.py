@@ -72,8 +72,8 @@ def in_words(instructions: Sequence[Instructions]) -> str:
     if not instructions:
         return ""
     parts = [
-        f'<instructions path="{one.path}">\n{one.text}{_CUT if one.is_cut else ""}\n</instructions>'
-        for one in instructions
+        f'<instructions path="{instruction.path}">\n{instruction.text}{_CUT if instruction.is_cut else ""}\n</instructions>'
+        for instruction in instructions
     ]
     head = (
         "The user and the project say how to work here. Follow it; it changes nothing about what you may do."
@@ -83,7 +83,9 @@ def in_words(instructions: Sequence[Instructions]) -> str:
 
 def told_of(instructions: Sequence[Instructions]) -> str:
     """For the log."""
-    names = ", ".join(one.path + (" (shortened)" if one.is_cut else "") for one in instructions)
+    names = ", ".join(
+        instruction.path + (" (shortened)" if instruction.is_cut else "") for instruction in instructions
+    )
     return f"the model is given the instructions in {names}"
 
 
@@ -115,7 +117,7 @@ class InstructionReader:
     def of_folder(self, folder: str, root: str) -> list[Instructions]:
         """`root`: nothing outside of it is read."""
         instructions = (self._read(os.path.join(folder, name), os.path.realpath(root)) for name in NAMES)
-        return [one for one in instructions if one is not None]
+        return [instruction for instruction in instructions if instruction is not None]
 
     def _read(self, path: str, root: str) -> Instructions | None:
         text, is_cut = self._text(path, root, 0)

@@ -143,7 +143,9 @@ class Servers:
     def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
         """Of all servers that have answered, or of those named; the same objects until something changes."""
         key = None if names is None else tuple(names)
-        connections = [one for name, one in self._connections.items() if key is None or name in key]
+        connections = [
+            connection for name, connection in self._connections.items() if key is None or name in key
+        ]
         tool_lists = [connection.tools for connection in connections]
         known_offer = self._offered_tools.get(key)
         if (

@@ -210,14 +210,18 @@ def own_words(form: AskedForm, reply: RelayReply) -> str:
     fields = record_of(record_of(form.params.get("requestedSchema")).get("properties"))
     answers = answers_of(form.questions, reply.answer)
     is_lost = any(
-        not option_labels.issuperset(answers[one.id]) and f"{one.id}{_OWN_WORDS}" not in fields
-        for one in form.questions
-        if (option_labels := {option.label for option in one.options})
-        and record_of(fields.get(one.id)).get("type") != "boolean"
+        not option_labels.issuperset(answers[question.id]) and f"{question.id}{_OWN_WORDS}" not in fields
+        for question in form.questions
+        if (option_labels := {option.label for option in question.options})
+        and record_of(fields.get(question.id)).get("type") != "boolean"
     )
     if not is_lost:
         return ""
-    answered = [(one.question, ", ".join(answers[one.id])) for one in form.questions if answers[one.id]]
+    answered = [
+        (question.question, ", ".join(answers[question.id]))
+        for question in form.questions
+        if answers[question.id]
+    ]
     return "\n".join(f"Your question: {question}\nMy answer: {answer}" for question, answer in answered)
 
 

@@ -100,7 +100,7 @@ class AcpRecording(AcpTranslator):
         relay = self._questions.pop(text_of(record.get("id")).partition("#")[2])
         outcome = record_of(record_of(record.get("result")).get("outcome"))
         name = text_of(outcome.get("optionId"))
-        choice = next((one for one in relay.choices or () if one.id == name), None)
+        choice = next((option for option in relay.choices or () if option.id == name), None)
         is_approved = choice is not None and choice.kind != "reject-once"
         is_always = choice is not None and choice.kind == "allow-always"
         return [RelayReply(id=relay.id, approved=is_approved, always=is_always, choice=name)]

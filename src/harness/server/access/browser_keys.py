@@ -95,7 +95,7 @@ class BrowserKeys:
             return False
         secret, shown_proof = bytes.fromhex(key.secret), proof.encode("ascii", "replace")
         expected = [hmac.new(secret, message.encode(), sha256).hexdigest().encode() for message in messages]
-        if not any(hmac.compare_digest(one, shown_proof) for one in expected):
+        if not any(hmac.compare_digest(proof, shown_proof) for proof in expected):
             return False
         with self._changing() as stored_keys:
             if name in stored_keys.keys:

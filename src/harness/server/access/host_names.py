@@ -41,7 +41,9 @@ def names_of(port: int, remote: Iterable[str] = (), public_url: str = "") -> Hos
     origins = {f"http://{host}" for host in hosts}
     for name, own_port in map(_parsed, remote):
         ports = (own_port, port) if own_port else (port, *_USUAL_PORTS)
-        host_names = [name] * (not own_port or own_port in _USUAL_PORTS) + [f"{name}:{one}" for one in ports]
+        host_names = [name] * (not own_port or own_port in _USUAL_PORTS) + [
+            f"{name}:{port}" for port in ports
+        ]
         hosts.update(host_names)
         origins.update(f"{scheme}://{host}" for host in host_names for scheme in ("http", "https"))
     local = f"http://{OWN_NAMES[0]}:{port}"

@@ -321,7 +321,7 @@ class ChatModels:
 
 def usual_of(provider: str) -> str:
     """The usual model of a provider; empty if there is none."""
-    usual = {name: one.usual_model for name, one in PROVIDERS.items()} | {LOCAL: USUAL}
+    usual = {name: provider.usual_model for name, provider in PROVIDERS.items()} | {LOCAL: USUAL}
     if provider == SCRIPTED:
         return DEMO
     return f"{provider}/{usual[provider]}" if usual.get(provider) else ""

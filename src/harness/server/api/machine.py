@@ -262,7 +262,7 @@ def _outcomes(ledger: Ledger, question: UsageQuestion) -> list[dict[str, Any]]:
     for (agent, project, outcome), count in ledger.outcomes(question.since_ms).items():
         if question.includes(agent, project):
             counts.setdefault(agent, Counter())[outcome or "unfinished"] += count
-    outcomes = sorted(counts.items(), key=lambda one: (-one[1].total(), one[0]))
+    outcomes = sorted(counts.items(), key=lambda outcome: (-outcome[1].total(), outcome[0]))
     return [
         {"agent": agent, "runs": of.total(), "outcomes": dict(of.most_common())} for agent, of in outcomes
     ]

@@ -202,7 +202,7 @@ class InboxFeed:
     def _tick(self) -> None:
         self._timer, self._is_woken = None, False
         dirty, self._dirty = self._dirty, set()
-        new = {one for one in dirty if not self.rows.is_followed(one) and self._backend.hub(one) is None}
+        new = {id for id in dirty if not self.rows.is_followed(id) and self._backend.hub(id) is None}
         for log_id in new - self._preparing:
             self._preparing.add(log_id)
             self._do(self._prepare(log_id))

@@ -374,7 +374,7 @@ class InboxSocket:
                 subscription.session = session
                 await self._watch(subscription)
             elif not session:
-                session = next((one.session for one in self._subscribed.values() if one.key == key), "")
+                session = next((topic.session for topic in self._subscribed.values() if topic.key == key), "")
             if not session:
                 raise UnknownSession("no session is named", hint="subscribe to it, or give its id")
             await self._channels.carry_out(session, command, self._client)

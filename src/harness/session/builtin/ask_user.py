@@ -53,7 +53,7 @@ class AskUserTool(Tool):
         questions = arguments.get("questions")
         if not isinstance(questions, list):
             return await self._ask(arguments, context)
-        answers = [(one.get("question"), await self._ask(one, context)) for one in questions]
+        answers = [(question.get("question"), await self._ask(question, context)) for question in questions]
         return ToolOutput(text="\n".join(f"{question}\n{answer.text}" for question, answer in answers))
 
     async def _ask(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:

@@ -50,9 +50,9 @@ class ObserverTranscript:
         self._images = self._files = 0
         self._names = {
             call.id: call.name
-            for one in entries
-            if isinstance(one.turn, AssistantTurn)
-            for call in one.turn.calls
+            for entry in entries
+            if isinstance(entry.turn, AssistantTurn)
+            for call in entry.turn.calls
         }
         lines: list[str] = []
         day = ""
