@@ -8,10 +8,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gateway_place import KEY, TURNS, Place, calls_of
 from harness import Harness, Mode
+from harness.agents.registry import load, load_part
 from harness.clients.conversations.backend import Setup
 from harness.clients.conversations.presets import backing_of, checked
 from harness.contracts.request import GatewayOptions, Limits, Request
@@ -21,6 +24,7 @@ from harness.fleet.plans.plan import FleetCase, FleetPlan, FleetTask, Variant
 from harness.gateway.recorded import Recording
 from harness.log.raw import RawRequest, read_raw
 from harness.log.store import read_all
+from harness.runs import gateway_use
 from harness.runs.audit import check
 from harness.runs.launch import prepare
 from harness.runs.program_conversation import ProgramConversation
@@ -127,6 +131,54 @@ async def _two_messages(place: Place) -> None:
     used = [event.usage.input for event in events if isinstance(event, Result) and event.usage is not None]
     assert used == [3000, 2000]
     assert KEY not in repr(events)
+
+
+@pytest.mark.parametrize("is_ended", [True, False], ids=["ended", "alive"])
+def test_a_program_whose_home_ends_with_it_is_told_what_was_said(
+    place: Place, monkeypatch: pytest.MonkeyPatch, is_ended: bool
+) -> None:
+    """Gemini CLI, Cline and Grok cannot resume behind a gateway: each of their processes has a home of its own."""
+    pointing = replace(load_part("claude", "gateway"), not_beside="it is to have a home of its own")
+    monkeypatch.setattr(gateway_use, "load_part", lambda agent, part: pointing)
+    place.script([*TURNS, *([] if is_ended else SECOND)])
+    runs = asyncio.run(_before_and_after(place, is_ended=is_ended))
+    assert [run.text for run in runs] == ["Done.", "Done." if is_ended else "Done again."]
+    told = msgspec.json.encode([entry.body for entry in place.lab.requests[-2:]]).decode()
+    assert told.count("Again.") >= 1
+    assert ("User: Go." in told) == is_ended
+
+
+async def _before_and_after(place: Place, *, is_ended: bool) -> list[Result]:
+    harness = await _opened(place)
+    try:
+        thread_id = (await harness.session.thread.create()).id
+        await harness.session.send_message(content="Go.")
+        if is_ended:
+            await harness.destroy()
+            place.script(TURNS)
+            harness = await _opened(place)
+            await harness.session.thread.switch(thread_id=thread_id)
+        await harness.session.send_message(content="Again.")
+    finally:
+        await harness.destroy()
+    return [event for event in read_all(place.store, thread_id) if isinstance(event, Result)]
+
+
+async def _opened(place: Place) -> Harness:
+    agent = CommandAgent(name="claude", permissions="full-access", gateway=GatewayOptions())
+    harness = Harness(id="h", modes=[Mode(id="build")], storage=place.store, agent=agent, cwd=str(place.cwd))
+    await harness.init()
+    return harness
+
+
+def test_a_session_that_would_be_lost_is_not_resumed(place: Place) -> None:
+    request = Request(
+        agent="gemini", prompt="Go.", cwd=str(place.cwd), resume="abc", gateway=GatewayOptions()
+    )
+    assert gateway_use.loses_home(request, os.environ)
+    with pytest.raises(UsageError, match="cannot resume a session"):
+        gateway_use.through_gateway(load("gemini"), request, "0.61.0", os.environ)
+    assert not gateway_use.loses_home(replace(request, gateway=None), os.environ)
 
 
 def test_a_harness_refuses_a_gateway_that_is_none() -> None:

@@ -205,6 +205,15 @@ class Settings:
             merged.update(own)
         return merged
 
+    def texts_below(self, name: str) -> tuple[tuple[str, str], ...]:
+        """All values below a name, as they are written, the strongest layer first: pattern and text."""
+        found: dict[str, str] = {}
+        for layer in self.layers:
+            for key, value in layer.values.items():
+                if key.startswith(f"{name}."):
+                    found.setdefault(key.removeprefix(f"{name}."), value)
+        return tuple(found.items())
+
     def effective(self) -> dict[str, Any]:
         """Every key that has a value, table by table, in the order in which they are documented."""
         defaults = {setting.key: setting.default for setting in TABLE if setting.default is not None}

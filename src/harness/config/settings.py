@@ -192,7 +192,7 @@ TABLE = (
         "gateway.seal",
         "flag",
         "user",
-        "Whether runs that `gateway.use` puts behind a gateway are sealed, as with --sealed.",
+        "Whether all runs through a gateway are sealed, as with --sealed.",
         True,
         default=False,
     ),
@@ -202,6 +202,13 @@ TABLE = (
         "user",
         "Hosts that sealed runs may reach besides their models, on port 443, as with --allow-host.",
         ["packages.example.org"],
+    ),
+    Setting(
+        "gateway.models.<asked>",
+        "text",
+        "user",
+        "Which model answers, through a gateway, where an agent asks for one whose name fits this pattern: PROVIDER/NAME.",
+        "ollama/qwen3",
     ),
     Setting(
         "gateway.bodies",
@@ -494,6 +501,7 @@ def template(agent: str, *, personal: bool) -> str:
 def _example_names(key: str, agent: str) -> str:
     names = {
         "<agent>": agent,
+        "<asked>": '"*haiku*"',
         "<alias>": "my-model",
         "<model>": "some-model-id",
         "<pattern>": '"*.py"',

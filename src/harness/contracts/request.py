@@ -55,6 +55,9 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Whether what was said is recorded, and not only how much. Without it there is no replay."""
     passes_login: bool = False
     """The agent keeps its own log-in, a subscription's, which is passed on unchanged to its vendor and to nobody else."""
+    models: tuple[tuple[str, str], ...] = ()
+    """Which model answers in place of others: a pattern of the name that the agent asks for, and `provider/model`. The first
+    that fits counts; what fits none is answered as ever."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that a sealed run may reach besides, on port 443."""
 

@@ -19,6 +19,8 @@ _NOT_SENT = frozenset(
 _EVENT_END = re.compile(rb"\n\r?\n")
 _LONGEST_PAUSE_S = 5.0
 _LONGEST_BEFORE_CUT_S = 1.0
+_HELD_AFTER_END_S = 3.0
+"""Some programs ask for a suggestion when their turn is over: the recording ended before it was answered."""
 
 
 class Played:
@@ -102,22 +104,16 @@ class Played:
         return fresh
 
     def _part(self, call: GatewayCall, printed: Fingerprint | None, reply: Reply) -> None:
-        reason = self._parting(printed)
+        with self.playback.recording.lock:
+            nearest = self.playback.recording.nearest(printed) if printed is not None else None
+        if nearest is None and call.endpoint == "answer" and self._closing.wait(_HELD_AFTER_END_S):
+            reply.cut()  # as then: the run has ended without this answer
+            return
+        reason = _parting(printed, nearest)
         refuse(call, reply, f"This request is not in the recording: {reason}")
         if not self.parted:
             self.parted = reason
             self._on_parted(reason)
-
-    def _parting(self, printed: Fingerprint | None) -> str:
-        recording = self.playback.recording
-        nearest = recording.nearest(printed) if printed is not None else None
-        if printed is None or nearest is None:
-            return "after its end: the program asked for more than was recorded"
-        step = nearest.request.step or 1
-        what = _said_difference(
-            printed, nearest.printed, "the program asked something that was not asked before"
-        )
-        return f"at step {step}: {what}"
 
     def _send(self, recorded_call: RecordedCall, content: bytes, reply: Reply) -> None:
         response = recorded_call.response
@@ -149,6 +145,14 @@ class Played:
             reply.cut()
         else:
             reply.end()
+
+
+def _parting(printed: Fingerprint | None, nearest: RecordedCall | None) -> str:
+    if printed is None or nearest is None:
+        return "after its end: the program asked for more than was recorded"
+    step = nearest.request.step or 1
+    what = _said_difference(printed, nearest.printed, "the program asked something that was not asked before")
+    return f"at step {step}: {what}"
 
 
 def events_in(content: bytes) -> Iterator[bytes]:

@@ -125,8 +125,12 @@ class Recording:
         return None
 
     def nearest(self, printed: Fingerprint) -> RecordedCall | None:
-        """The call that the request has the most in common with, of those that were not used: to say where it parted."""
+        """The call that the request has the most in common with, of those that were not used: to say where it parted. None:
+        its conversation is at its end.
+        """
         free = [call for call in self.left if call.printed.route == printed.route]
+        if any(call.printed.conversation == printed.conversation for call in self.calls):
+            free = [call for call in free if call.printed.conversation == printed.conversation]
         return max(free, key=lambda call: _in_common(printed, call.printed), default=None)
 
 

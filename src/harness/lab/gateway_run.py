@@ -277,7 +277,9 @@ def _operations(events: Sequence[Event]) -> Iterator[str]:
 
 def _calls(events: Sequence[Event]) -> Iterator[tuple[int, int]]:
     for event in events:
-        if isinstance(event, ModelCall):
+        if isinstance(event, ModelCall) and (
+            event.status or not event.is_cut
+        ):  # which one breaks off at the end is luck
             yield event.status, event.calls
 
 

@@ -36,9 +36,7 @@ class CallSpending:
         self._cost = cost
         self._cost_of = prices_of(launch.request.cwd)
         plan = launch.gateway
-        self._model = plan.answering_model if plan is not None else ""
-        """Which one answers, whatever the program asks for; empty: the one that it asks for."""
-        self._is_free = plan is not None and plan.is_free
+        self._plan = plan
         self._refused: set[str] = set()
         """Models that were not asked, since they have no price."""
         self._warnings: list[Warning] = []
@@ -108,12 +106,23 @@ class CallSpending:
 
     def _unpriced_of(self, call: GatewayCall) -> str:
         """The model for which no limit can hold: the one of this call, or one whose answer could not be counted."""
-        if self._is_free:
+        model, is_free = self._answering(call)
+        if is_free:
             return ""
-        model = self._model or call.model
         if model and not has_price(self._cost_of, model):
             return model
-        return min(self._cost.unpriced, default="")
+        routes = self._plan.routes if self._plan is not None else ()
+        free_models = {route.model.partition("/")[2] for route in routes if route.is_free}
+        return min(self._cost.unpriced - free_models, default="")
+
+    def _answering(self, call: GatewayCall) -> tuple[str, bool]:
+        """The model that answers, and whether it costs nothing."""
+        plan = self._plan
+        if plan is None:
+            return call.model, False
+        if (route := plan.route_of(call.model)) is not None:
+            return route.model.partition("/")[2], route.is_free
+        return plan.answering_model or call.model, plan.is_free
 
     def _refusal_of(self, model: str, limit_usd: float) -> str:
         words = f"{cannot_hold(model, limit_usd)}: {how_to_price(model)}"
@@ -129,5 +138,5 @@ class CallSpending:
         cached = min(self._sizes.get(call.wire_name, 0), size)
         self._sizes[call.wire_name] = size
         usage = Usage(input=(size - cached) // _BYTES_PER_TOKEN, cache_read=cached // _BYTES_PER_TOKEN)
-        model = self._model or call.model
+        model, _ = self._answering(call)
         return self._cost_of(model, usage, rate_of(UsageDelta(usage=usage, model=model))) or 0.0

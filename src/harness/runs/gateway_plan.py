@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -60,6 +61,25 @@ _WITHOUT_COST = ("scripted", "local")
 _VERSIONS = {"anthropic": "/v1", "gemini": "/v1beta"}
 
 
+class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """Another model for calls that ask for one whose name fits. Contract: that of `GatewayPlan`."""
+
+    pattern: str
+    provider: str
+    model: str
+    """`provider/model`."""
+    upstream: Upstream | None = None
+    open_model: Callable[[Retries], Model] | None = None
+    model_key: str = ""
+
+    @property
+    def is_free(self) -> bool:
+        return _is_free(self.provider)
+
+    def __repr__(self) -> str:
+        return f"ModelRoute({self.pattern!r})"
+
+
 class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Contract: holds a key, and is therefore never written, nor shown."""
 
@@ -79,6 +99,8 @@ class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
     provider: str = ""
     model: str = ""
     """`provider/model`, where another one answers than the agent asks for."""
+    routes: tuple[ModelRoute, ...] = ()
+    """Of the settings, the first that fits counts."""
     start: RawGateway
     agent: Agent
     seal: Rung | None = None
@@ -93,12 +115,20 @@ class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_free(self) -> bool:
-        """Whether what answers costs nothing: a script, or a model on a machine of the user's own."""
-        provider = PROVIDERS.get(self.provider)
-        return self.provider in _WITHOUT_COST or (provider is not None and provider.is_own_server)
+        return _is_free(self.provider)
+
+    def route_of(self, model: str) -> ModelRoute | None:
+        """For calls that ask for this model; None: they are answered as ever."""
+        return next((route for route in self.routes if fnmatchcase(model, route.pattern)), None)
 
     def __repr__(self) -> str:
         return f"GatewayPlan({self.mode!r})"
+
+
+def _is_free(name: str) -> bool:
+    """Whether what answers costs nothing: a script, or a model on a machine of the user's own."""
+    provider = PROVIDERS.get(name)
+    return name in _WITHOUT_COST or (provider is not None and provider.is_own_server)
 
 
 def plan_gateway(
@@ -141,6 +171,7 @@ def plan_gateway(
         has_own_home=has_own_home,
         provider=provider,
         **source,
+        routes=() if options.recording else _routes(agent, pointing, options, environ),
         start=start,
         agent=agent,
         seal=seal,
@@ -211,6 +242,30 @@ def _translation(agent: Agent, provider: str, name: str, environ: Mapping[str, s
     opener(Retries())  # so that it is said now what is missing
     key = keyed_endpoint(provider, name, environ)[0].key if provider in PROVIDERS else ""
     return {"open_model": opener, "model_key": key, "model": f"{provider}/{name}"}
+
+
+def _routes(
+    agent: Agent, pointing: Pointing, options: GatewayOptions, environ: Mapping[str, str]
+) -> tuple[ModelRoute, ...]:
+    """Raises UsageError where a model cannot be used here: it would be found out in the middle of a run."""
+    return tuple(_route(agent, pointing, pattern, name, environ) for pattern, name in options.models)
+
+
+def _route(
+    agent: Agent, pointing: Pointing, pattern: str, full_name: str, environ: Mapping[str, str]
+) -> ModelRoute:
+    provider, slash, name = full_name.partition("/")
+    if not (slash and name) or provider not in (*PROVIDERS, *_WITHOUT_COST):
+        raise UsageError(
+            f"gateway.models: {full_name!r}, for {pattern!r}, is not the name of a model",
+            hint="write PROVIDER/NAME; `harness models` shows the providers",
+        )
+    if _is_translated(provider, pointing):
+        source = _translation(agent, provider, name, environ)
+    else:
+        source = {"model": full_name}
+        source["upstream"] = _upstream(provider, name, pointing, environ, with_login=False)
+    return ModelRoute(pattern=pattern, provider=provider, **source)
 
 
 def _opened(name: str, environ: Mapping[str, str], retries: Retries) -> Model:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from harness.agents.registry import load as load_agent
 from harness.agents.registry import load_part
 from harness.config.files import load
 from harness.contracts.agent import Agent
 from harness.contracts.pointing import Pointing
 from harness.contracts.request import GatewayOptions, Request
+from harness.errors import UsageError
 from harness.models.registry import PROVIDERS
 from harness.process.version_probe import parse_version
 
@@ -34,10 +36,21 @@ def with_settings(agent: Agent, request: Request, environ: Mapping[str, str]) ->
     options = request.gateway or GatewayOptions()
     if not options.recording and settings.value("gateway.bodies") == "none":
         options = replace(options, keeps_bodies=False)
-    sealed = request.sealed or ("write" if settings.value("gateway.seal") and not is_wanted else "")
+    if not options.recording and not options.models:
+        options = replace(options, models=settings.texts_below("gateway.models"))
+    sealed = request.sealed or ("write" if settings.value("gateway.seal") and not options.recording else "")
     if sealed and not options.allow_hosts:
         options = replace(options, allow_hosts=tuple(settings.value("gateway.allow") or ()))
     return replace(request, gateway=options, sealed=sealed)
+
+
+def loses_home(request: Request, environ: Mapping[str, str]) -> bool:
+    """Whether the agent's home ends with its process: it cannot be told then to resume a session of its own."""
+    agent = load_agent(request.agent)
+    pointing: Pointing | None = load_part(agent.name, "gateway") if agent.work is None else None
+    if pointing is None or not pointing.not_beside:
+        return False
+    return with_settings(agent, request, environ).gateway is not None
 
 
 def through_gateway(
@@ -52,6 +65,11 @@ def through_gateway(
     from harness.runs.gateway_plan import plan_gateway, without_keys  # only here: most runs have none
 
     request = replace(request, gateway=request.gateway or GatewayOptions())
+    if request.resume and loses_home(request, environ):
+        raise UsageError(
+            f"{agent.title} has a home of its own behind a gateway, which ends with it: it cannot resume a session",
+            hint="run without --gateway, or let it begin anew: harness hand-over ID --to " + agent.name,
+        )
     request, plan = plan_gateway(agent, request, parse_version(version), {**environ, **request.env})
     # What the caller sets by name is the agent's; what points it at the gateway is not to be undone.
     request = replace(request, env={**request.env, **plan.config.env})

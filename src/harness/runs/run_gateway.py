@@ -29,6 +29,7 @@ from harness.gateway.gateway import ModelGateway
 from harness.gateway.pass_on import PassOn
 from harness.gateway.played import Played
 from harness.gateway.recorded import Playback, Recording
+from harness.gateway.routed import RoutedModels
 from harness.gateway.tape import joined, read_tape
 from harness.gateway.translated import Translated
 from harness.gateway.tunnels import Tunnels
@@ -36,7 +37,7 @@ from harness.log import codec
 from harness.log.raw import RawCall, RawControl, RawEntry, RawEvent, RawGateway, RawStart, read_raw
 from harness.process.invocation import Invocation
 from harness.runs.call_spending import CallSpending
-from harness.runs.gateway_plan import GatewayPlan, filled
+from harness.runs.gateway_plan import GatewayPlan, ModelRoute, filled
 from harness.runs.recorded_answers import RecordedAnswers
 from harness.runs.sealing import proxy_environment, seal_around
 from harness.sandbox.protected_paths import missing_names
@@ -252,8 +253,11 @@ class RunGateway:
     @property
     def secrets(self) -> dict[str, str]:
         """The token, and the key, by what they are called where they are masked: neither is ever written."""
-        headers = self._plan.upstream.key_headers if self._plan.upstream is not None else ()
-        keys = [value.removeprefix("Bearer ") for _, value in headers] + [self._plan.model_key]
+        keys: list[str] = []
+        sources: list[GatewayPlan | ModelRoute] = [self._plan, *self._plan.routes]
+        for source in sources:
+            headers = source.upstream.key_headers if source.upstream is not None else ()
+            keys += [*(value.removeprefix("Bearer ") for _, value in headers), source.model_key]
         long = [key for key in dict.fromkeys(keys) if len(key) >= _SHORTEST_KEY]
         numbered = {f"provider key {number}": key for number, key in enumerate(long, 1)}
         return {"gateway token": self._token, **numbered}
@@ -302,13 +306,17 @@ class RunGateway:
         return self.played
 
     def _model(self) -> Answerer:
-        plan = self._plan
-        if plan.open_model is not None:
-            translated = Translated(plan.open_model, spending=self, on_losses=self._note_losses)
+        usual = self._answering(self._plan)
+        routes = [(route.pattern, self._answering(route)) for route in self._plan.routes]
+        return RoutedModels(routes, usual) if routes else usual
+
+    def _answering(self, source: GatewayPlan | ModelRoute) -> Answerer:
+        if source.open_model is not None:
+            translated = Translated(source.open_model, spending=self, on_losses=self._note_losses)
             self._closers.append(translated.close)
             return translated
-        assert plan.upstream is not None, "who answers is decided before a run starts"
-        passed = PassOn(plan.upstream, model=plan.model.partition("/")[2], spending=self)
+        assert source.upstream is not None, "who answers is decided before a run starts"
+        passed = PassOn(source.upstream, model=source.model.partition("/")[2], spending=self)
         self._closers.append(passed.close)
         return passed
 

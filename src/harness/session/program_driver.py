@@ -32,6 +32,7 @@ from harness.events import Briefed, Message, RelayReply, Result, Signal, Warning
 from harness.log.hub import Hub
 from harness.log.store import read_all
 from harness.native.loop.conversation import GIVEN_UP
+from harness.runs.gateway_use import loses_home
 from harness.runs.launch import installed_two_way, require_asking_to_read
 from harness.runs.program_conversation import ProgramConversation
 from harness.runs.questions import work_folder
@@ -123,8 +124,8 @@ class CommandDriver:
         self._runs, self._hooks = runs, hooks
         self._run: Run | None = None
         self._agent = agent
-        self._undelivered: tuple[str, UndeliveredSignals, Briefing] | None = None
-        """For the current thread: its id, and what the program has not been given of it."""
+        self._undelivered: tuple[str, bool, UndeliveredSignals, Briefing] | None = None
+        """For the current thread: its id, whether the program knows its session, and what it has not been given of it."""
         self._held: tuple[str, ProgramConversation] | None = None
         """For the current thread: its id, and the process that lasts from message to message."""
         self._approver: SessionApprover | None = None
@@ -132,6 +133,8 @@ class CommandDriver:
         """Threads in which it was given a session of its own, or could not be."""
         self._tools: HandedTools | None = None
         """What it is handed of the tools of the harness, while it is held."""
+        self._loses_home = False
+        """Its sessions end with its process: then it is told what was said."""
         self._early: dict[str, RelayReply] | None = None
         """While a run is being started: answers to what it has already asked."""
         self.agent_name = agent.name
@@ -161,8 +164,8 @@ class CommandDriver:
         thread = self._log.thread
         assert thread is not None, "a thread is open"
         self._drivers.abandon_suspension(GIVEN_UP)
-        unknown, signals = self._unknown(thread.hub, message)
         request = self._request(message)
+        unknown, signals = self._unknown(thread.hub, message)
         if unknown:
             request = await self._with_briefing(thread, request, unknown, run_id)
         wanted = self._runs.output
@@ -178,7 +181,8 @@ class CommandDriver:
         it is asked here and such a session was tried with its version; else as text.
         """
         briefed = Briefed(agent=self.agent_name, text=unknown)
-        if not request.resume and "resume" in self._supported and thread.id not in self._handed:
+        is_handed = thread.id in self._handed or self._loses_home
+        if not request.resume and "resume" in self._supported and not is_handed:
             self._handed.add(thread.id)  # where that run fails, the next one is briefed
             handed = await asyncio.to_thread(
                 hand_over_within,
@@ -382,24 +386,31 @@ class CommandDriver:
             self._log.append_all(
                 [Message(role="user", text=event.text, id=event.id, parts=event.parts)], hub.log_id
             )
-        if self._undelivered is None or self._undelivered[0] != hub.log_id:
-            resumes = "resume" in self._supported
+        resumes = "resume" in self._supported and (not self._loses_home or self._is_running)
+        if self._undelivered is None or self._undelivered[:2] != (hub.log_id, resumes):
             self._undelivered = (
                 hub.log_id,
+                resumes,
                 UndeliveredSignals(self.agent_name),
                 Briefing(self.agent_name, resumes=resumes),
             )
-        _, undelivered, briefing = self._undelivered
+        _, _, undelivered, briefing = self._undelivered
         signals, text = undelivered.read(hub), briefing.read(hub)
         attached = () if "files" in self._supported else message.attachments
         if files := (*files_in(signals), *attached):
             self._warn_left_out(files)
         return text, signals
 
+    @property
+    def _is_running(self) -> bool:
+        """Whether the program of this thread is alive, and knows what was said in it."""
+        line = self._held[1].line if self._held is not None else None
+        return line is not None and line.is_open
+
     def _request(self, message: UserMessage) -> Request:
         agent, limits = self._agent, self._runs.limits
         known = self._log.bus.fold.facts.agent_sessions
-        return Request(
+        request = Request(
             agent=agent.name,
             prompt=message.text,
             prompt_id=message.id,
@@ -422,6 +433,8 @@ class CommandDriver:
             recording=agent.recording,
             limits=replace(limits, max_turns=limits.max_turns or agent.max_turns),
         )
+        self._loses_home = bool(self._supported) and loses_home(request, os.environ)
+        return replace(request, resume="") if self._loses_home else request
 
     def _warn_left_out(self, attachments: Sequence[Attachment]) -> None:
         names = ", ".join(attachment.name or attachment.media_type for attachment in attachments)
