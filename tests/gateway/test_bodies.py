@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 
-from harness.gateway.bodies import BodyReader, BodyWriter, common_prefix, common_suffix
+from harness.gateway.bodies import BodyReader, BodyWriter, StoredBody, common_prefix, common_suffix
 from harness.gateway.recorded import stored_of
 from harness.gateway.tape import read_tape
 from harness.log.raw import RawRequest, RawResponse
@@ -76,3 +76,15 @@ def test_real_sessions_take_less_than_an_eighth_of_what_was_sent() -> None:
             if isinstance(entry, RawResponse) and entry.data:
                 assert len(zlib.decompress(entry.data)) == entry.body_size
     assert stored * 8 < wire, f"{wire / stored:.1f} times"
+
+
+def test_requests_without_a_body_push_none_out() -> None:
+    """Programs that ask for the list of models between their calls had calls that could not be read back."""
+    writer, reader = BodyWriter(), BodyReader()
+    body = bytes(range(256)) * 20
+    others = [bytes([number]) * 3000 for number in range(7)]
+    stored = [writer.store(number, one) for number, one in enumerate([body, *others, body], 1)]
+    assert stored[-1].of == 1
+    for number, (one, kept) in enumerate(zip([body, *others, body], stored, strict=True), 1):
+        assert reader.read(number, kept) == one
+        assert reader.read(100 + number, StoredBody(b"", 0)) == b""
