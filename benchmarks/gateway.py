@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -21,7 +22,9 @@ from measuring import size
 from harness.gateway.call_records import CallRecords
 from harness.gateway.gateway import ModelGateway
 from harness.gateway.pass_on import PassOn, Upstream
+from harness.gateway.translated import Translated
 from harness.log.raw import RawCall, RawRequest, RawResponse
+from harness.models.registry import open_model
 
 PIECES = size(20_000, 50)
 CALLS = size(200, 3)
@@ -100,6 +103,18 @@ class Asking:
             tail = (tail + data)[-16:]
         return count
 
+    def first_s(self, path: str, body: bytes, token: str) -> float:
+        """Seconds until the first byte of the answer's content; the rest is read, too."""
+        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {token}\r\ncontent-length: {len(body)}\r\n\r\n"
+        start = time.perf_counter()
+        self._connection.sendall(head.encode() + body)
+        data, took = b"", 0.0
+        while not data.endswith(b"\r\n0\r\n\r\n"):
+            data += self._connection.recv(1 << 16)
+            if not took and len(data.partition(b"\r\n\r\n")[2]) > 0:
+                took = time.perf_counter() - start
+        return took
+
     def close(self) -> None:
         self._connection.close()
 
@@ -176,6 +191,31 @@ def long_run() -> None:
     )
 
 
+def first_byte() -> None:
+    """Until a program gets the first byte, passed and translated in turn, of a provider that thinks for a while."""
+    provider = Provider(size(50, 2), ANSWER_S)
+    environ = {"OPENAI_BASE_URL": f"http://127.0.0.1:{provider.port}/v1", "OPENAI_API_KEY": "key"}
+    translated = Translated(lambda retries: open_model("openai-chat/m", environ, retries=retries))
+    translating = ModelGateway(translated, token="token")
+    gateway, passed = gateway_before(provider.port, None)
+    messages = [{"role": "user", "content": "x" * 40_000}]
+    body = json.dumps({"model": "m", "stream": True, "max_tokens": 100, "messages": messages}).encode()
+    ways = ((Asking(gateway.port), "/v1/chat/completions"), (Asking(translating.port), "/v1/messages"))
+    took: tuple[list[float], list[float]] = ([], [])
+    for _ in range(size(20, 2)):
+        for (client, path), times in zip(ways, took, strict=True):
+            times.append(client.first_s(path, body, "token"))
+    for client, _ in ways:
+        client.close()
+    for one in (gateway, translating, passed, translated, provider):
+        one.close()
+    usual, other = median(took[0]), median(took[1])
+    print(
+        f"translate: the first byte comes {other / usual:.3f} × as late as passed on, {(other - usual) * 1e3:.1f} ms"
+    )
+
+
 if __name__ == "__main__":
     pieces()
+    first_byte()
     long_run()
