@@ -14,6 +14,7 @@ import msgspec
 from harness.contracts.model import AssistantTurn, Call, ToolTurn, Turn, UserTurn
 from harness.conversation.compaction import Measured, compacted, measured
 from harness.conversation.inbox import InboxMessage, message_of
+from harness.conversation.left_behind import LeftBehind
 from harness.conversation.suspended_run import SuspendedRun
 from harness.conversation.turns import (
     CUT_OFF,
@@ -64,6 +65,8 @@ class History(msgspec.Struct, kw_only=True):
     """How long the provider last said that it is."""
     prompt: str = ""
     """The lasting part of the system prompt that it began with; empty: none is known."""
+    left_behind: LeftBehind = msgspec.field(default_factory=LeftBehind)
+    """What its calls have left in the process that carried them out."""
 
     @property
     def turns(self) -> list[Turn]:
@@ -99,14 +102,18 @@ class Rest(msgspec.Struct, kw_only=True):
     measured: Measured
     prompt: str
     asked_with: int
+    left_behind: LeftBehind
     tree: RunTreeState
 
 
 def history(
-    events: Iterable[Event], before: Sequence[Turn] = (), measured_before: Measured | None = None
+    events: Iterable[Event],
+    before: Sequence[Turn] = (),
+    measured_before: Measured | None = None,
+    left_before: LeftBehind | None = None,
 ) -> History:
     """Read a log from its beginning, or from where a run begins. `before`: the entries of the logs before this one."""
-    return _Replay(before, measured_before or Measured()).read(events)
+    return _Replay(before, measured_before or Measured(), left_before).read(events)
 
 
 def continued_history(events: Iterable[Event], rest: Rest | None) -> tuple[History, Rest | None]:
@@ -251,8 +258,11 @@ may begin a run."""
 
 
 class _Replay:
-    def __init__(self, before: Sequence[Turn], measured: Measured) -> None:
+    def __init__(
+        self, before: Sequence[Turn], measured: Measured, left_behind: LeftBehind | None = None
+    ) -> None:
         self._measured = measured
+        self._left_behind = LeftBehind() if left_behind is None else left_behind.copy()
         self._prompt = ""
         self._asked_with = 0
         """How many turns the model was last sent."""
@@ -288,6 +298,7 @@ class _Replay:
         """Continue from there."""
         self._placed, self._measured, self._prompt = list(rest.entries), rest.measured, rest.prompt
         self._asked_with, self._tree = rest.asked_with, RunTree(rest.tree)
+        self._left_behind = rest.left_behind.copy()
         self._current, self.rest = self._tree.latest, rest
 
     def read(self, events: Iterable[Event]) -> History:
@@ -308,6 +319,7 @@ class _Replay:
             measured=self._measured,
             prompt=self._prompt,
             asked_with=self._asked_with,
+            left_behind=self._left_behind.copy(),
             tree=self._tree.state(),
         )
 
@@ -342,6 +354,7 @@ class _Replay:
             untaken=untaken,
             measured=self._measured,
             prompt=self._prompt,
+            left_behind=self._left_behind,
         )
 
     def _entries(self) -> list[TranscriptEntry]:
@@ -398,6 +411,7 @@ class _Replay:
 
     def _on_message(self, message: Message) -> None:
         if message.role != "assistant":
+            self._left_behind.see_message(message)
             self._on_addition(message)
             return
         run = self._run(message)
@@ -464,6 +478,7 @@ class _Replay:
         answer, call_id = run.answer, run.own_id(event.call_id)
         if answer is None or call_id not in answer.calls or run.order.results[call_id] is not None:
             return
+        self._left_behind.see_end(answer.calls[call_id].input, event)
         turn = tool_turn(call_id, event)
         run.order.result(call_id, TranscriptEntry(turn, answer.message_id, event.timestamp_ms, event.seq))
 

@@ -20,7 +20,7 @@ from harness.log.store import Store, read_all
 
 _logger = logging.getLogger("harness.session")
 _NAME = "history"
-_VERSION = 1
+_VERSION = 2
 _FEW = 500
 """Events that are read again each time rather than kept: as many as a few turns have."""
 _SHARE = 4

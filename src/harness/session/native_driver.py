@@ -93,7 +93,7 @@ class NativeDriver:
                     past.entries,
                     pending=past.pending,
                     untaken=past.untaken,
-                    before=KnownTalk(past.measured, past.prompt),
+                    before=KnownTalk(past.measured, past.prompt, past.left_behind),
                     resources=self._resources,
                 ),
             )

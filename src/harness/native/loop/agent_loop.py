@@ -83,7 +83,13 @@ class AgentLoop:
         """Whether `after_answer` has refused the answer for good."""
         self._limits = StepLimits(options)
         self._compactor = Compactor(
-            context, options, self.steps, transcript, recorder, open_tasks=lambda: tools.tasks
+            context,
+            options,
+            self.steps,
+            transcript,
+            recorder,
+            open_tasks=lambda: tools.tasks,
+            running=lambda: tools.resources.running,
         )
 
     async def run(self) -> LoopEnding:

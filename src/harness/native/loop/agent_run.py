@@ -48,6 +48,8 @@ from harness.native.loop.run_recorder import RunRecorder
 from harness.native.loop.subagent import ended, options_of
 from harness.native.loop.tool_calls import ToolExecutor
 from harness.native.loop.transcript import KnownTalk, LoopTranscript
+from harness.native.tools.bash_output import BackgroundCommands
+from harness.native.tools.kept_shell import KeptShell
 
 
 class AgentRun:
@@ -189,8 +191,9 @@ class AgentRun:
             )
         )
         self._transcript.lasting_prompt = self._transcript.lasting_prompt or options.lasting_prompt
-        if (news := self._news()) and not self._parent_id:
-            self._recorder.add_reminder(news)
+        if not self._parent_id:
+            for told in filter(None, (self._news(), self._lost())):
+                self._recorder.add_reminder(told)
         for earlier in self.inbox.untaken:
             self._recorder.add_message(earlier)
         if isinstance(message, Signal):
@@ -208,6 +211,16 @@ class AgentRun:
         system_texts = (turn.text for turn in self._transcript.turns if isinstance(turn, SystemTurn))
         return "" if text in system_texts else text
 
+    def _lost(self) -> str:
+        """What calls of before have left in a process that is gone; the model is told once."""
+        resources, left_behind = self._tools.resources, self._transcript.left_behind
+        commands = resources.made(BackgroundCommands)
+        there = commands.ids if commands is not None else ()
+        text = left_behind.words(there, keeps_shell=resources.made(KeptShell) is not None)
+        if text:
+            left_behind.forget()
+        return text
+
     def _announce_resumed(self, pending: SuspendedRun, replies: Mapping[str, RelayReply]) -> None:
         emit = self._recorder.put
         if not pending.is_suspended:
@@ -215,6 +228,8 @@ class AgentRun:
         for relay_id, reply in replies.items():
             emit(replace(reply, id=relay_id))
         emit(Resumed())
+        if lost := self._lost():
+            self._recorder.add_reminder(lost)
         self._open_inbox(self.inbox.untaken)
 
     def _open_inbox(self, restored: Sequence[InboxMessage] = ()) -> None:

@@ -69,7 +69,9 @@ class Compactor:
         transcript: LoopTranscript,
         recorder: RunRecorder,
         open_tasks: Callable[[], Sequence[Task]] = tuple,
+        running: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        """`running`: what goes on in the background."""
         self._context = context
         self._options = options
         self._steps = steps
@@ -77,6 +79,7 @@ class Compactor:
         self._recorder = recorder
         self._emit = recorder.put
         self._open_tasks = open_tasks
+        self._running = running
         self._summaries = Summaries(context, options, steps, transcript, recorder)
         self._window = options.window()
         self._added = 0
@@ -247,7 +250,10 @@ class Compactor:
         if tasks and self._options.restates_tasks:
             lines = "\n".join(f"- [{task.status}] {task.text}" for task in tasks)
             self._recorder.add_reminder(f"Of the to-do list is open:\n{lines}")
-            self._context.outbox.flush()
+        if running := self._running():
+            lines = "\n".join(f"- {name}" for name in running)
+            self._recorder.add_reminder(f"Still running in the background:\n{lines}")
+        self._context.outbox.flush()
         return True
 
     def _turns(self) -> list[Turn]:

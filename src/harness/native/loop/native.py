@@ -308,6 +308,7 @@ def _earlier(session_id: str, store: Store, log_ids: list[str]) -> EarlierSessio
     turns: list[Turn] = []
     known_talk = KnownTalk()
     for log_id in log_ids:
-        past = history(read_all(store, log_id), turns, known_talk.measured)
-        turns, known_talk = past.turns, KnownTalk(past.measured, known_talk.lasting_prompt or past.prompt)
+        past = history(read_all(store, log_id), turns, known_talk.measured, known_talk.left_behind)
+        lasting = known_talk.lasting_prompt or past.prompt
+        turns, known_talk = past.turns, KnownTalk(past.measured, lasting, past.left_behind)
     return EarlierSession(session_id, tuple(turns), known_talk)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from harness.contracts.model import AssistantTurn, Call, SystemTurn, ToolTurn, Turn
 from harness.conversation.compaction import Measured, compacted
+from harness.conversation.left_behind import LeftBehind
 from harness.conversation.suspended_run import SuspendedRun
 from harness.conversation.turns import NOT_BEGUN, TranscriptEntry, TurnOrder, message_id
 from harness.events import Compacted, Event, Message, Result, Signal, Task, ToolEnd
@@ -51,6 +52,8 @@ class KnownTalk(NamedTuple):
 
     measured: Measured = Measured()
     lasting_prompt: str = ""
+    left_behind: LeftBehind | None = None
+    """What calls have left in the process that carried them out."""
 
 
 class Paused(NamedTuple):
@@ -79,6 +82,8 @@ class LoopTranscript:
         """Folders whose instructions are in the conversation."""
         self.lasting_prompt = ""
         """The part of the system prompt with which the conversation began; empty: it has none yet."""
+        self.left_behind = LeftBehind()
+        """What calls of before have left in a process that may be gone, until the model was told."""
         self.is_recorded = is_recorded
         self._order = TurnOrder(self._place)
         self._has_unanswered = False
@@ -108,7 +113,8 @@ class LoopTranscript:
 
     def continues(self, before: KnownTalk) -> None:
         """What is known of the conversation besides its turns."""
-        self.measured, self.lasting_prompt = before
+        self.measured, self.lasting_prompt = before.measured, before.lasting_prompt
+        self.left_behind = before.left_behind or LeftBehind()
 
     @property
     def prompt(self) -> list[Turn]:

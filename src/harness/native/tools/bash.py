@@ -25,6 +25,7 @@ from harness.contracts.tool import (
     ToolPermission,
 )
 from harness.contracts.tool_arguments import spec
+from harness.conversation.left_behind import NEXT_BEGINS, RUNNING
 from harness.events import Operation
 from harness.events.operation import Command, List, Search
 from harness.formats.shell import operations_of
@@ -200,7 +201,7 @@ class BashTool(Tool):
             return ""
         if not is_inside:
             return f"[{shell_state.cwd} is outside of the workspace: the next command begins in {self._workspace.root}]"
-        return f"[the next command begins in {shell_state.cwd}]"
+        return f"[{NEXT_BEGINS} {shell_state.cwd}]"
 
     def _around(self, invocation: Invocation) -> Around:
         if self._sandbox is None:
@@ -226,7 +227,7 @@ class BashTool(Tool):
             raise
         parts, exit_code = command.news(), None
         if command.is_running:
-            parts.append(f"{command.id} is running in the background: bash_output shows more, and stops it")
+            parts.append(f"{command.id} {RUNNING}: bash_output shows more, and stops it")
         else:
             exit_code = exit_code_of(command.exit)
             parts += [*(f"error: {text}" for text in command.refused), f"exit code: {exit_code}"]

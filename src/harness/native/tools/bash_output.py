@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from harness.contracts.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolPermission
 from harness.contracts.tool_arguments import Arguments, spec, take
+from harness.conversation.left_behind import ENDED, STOPPED
 from harness.errors import HarnessError
 from harness.events import Operation
 from harness.events.operation import List
@@ -149,6 +150,11 @@ class BackgroundCommands:
         return "\n".join(lines) or "there are no background commands"
 
     @property
+    def ids(self) -> Collection[str]:
+        """Of all that it knows."""
+        return self._commands.keys()
+
+    @property
     def running(self) -> list[str]:
         """Id and command line of each that goes on."""
         return [
@@ -240,7 +246,7 @@ class BashOutputTool(Tool):
 def _state(command: BackgroundCommand, *, is_stopped: bool) -> str:
     if command.is_running:
         return f"{command.id} is still running"
-    how = "was stopped" if is_stopped else "has ended"
+    how = STOPPED if is_stopped else ENDED
     return f"{command.id} {how}, exit code: {exit_code_of(command.exit)}"
 
 
