@@ -378,3 +378,37 @@ def hostile_events(text: str) -> list[Event]:
 def test_no_line_is_wider_than_the_terminal(text: str, width: int) -> None:
     for line in page(*hostile_events(text), width=width, reasoning=True).split("\n"):
         assert columns(line) <= width, line
+
+
+def test_what_came_of_a_call_is_below_it_where_results_are_wanted() -> None:
+    edit = {"filePath": "/home/me/code/app/a.py", "oldString": "x = 1\ny = 2", "newString": "x = 1\ny = 3"}
+    write = Write(path="/home/me/code/app/a.py", change="update", start_line=7, end_line=8)
+    events = (
+        TOP,
+        ToolStart(call_id="e", tool_name="edit", input=edit, operations=[write]),
+        ToolEnd(call_id="e", tool_name="edit", success=True, output="a.py changed in 1 place"),
+        *call(
+            Command(command="seq 30"),
+            output="stdout:\n" + "".join(f"{n}\n" for n in range(1, 31)) + "exit code: 0",
+            call_id="c",
+        ),
+        *call(Read(path="/home/me/code/app/b.py"), output="a secret of many lines", call_id="r"),
+        *call(Command(command="false"), success=False, output="stdout:\nno\nexit code: 1", call_id="f"),
+    )
+    plain, whole = page(*events), page(*events, content=True)
+    assert "y = 3" not in plain
+    assert "    1\n" not in plain
+    shown_lines = [line.strip() for line in whole.split("\n")]
+    assert "- y = 2" in whole
+    assert "+ y = 3" in whole
+    at = shown_lines.index("… 22 more lines")
+    assert shown_lines[at - 2 : at + 7] == ["1", "2", "… 22 more lines", "25", "26", "27", "28", "29", "30"]
+    assert "secret" not in whole
+    assert whole.count("no\n") == plain.count("no\n") == 1, "why a call failed is said once"
+
+
+def test_what_came_of_a_call_cannot_steer_the_terminal() -> None:
+    whole = page(TOP, *call(Command(command="cat x"), output="a\x1b[2Jb\rc\u202ed"), content=True)
+    assert "\x1b[2J" not in whole
+    assert "\r" not in whole
+    assert "\u202e" not in whole

@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--usage", action="store_true", help=help_text)
     help_text = "in pretty and activity: also the model's reasoning"
     parser.add_argument("--reasoning", action="store_true", help=help_text)
-    parser.add_argument("--content", action="store_true", help="in otel: also texts, arguments and results")
+    parser.add_argument(
+        "--content", action="store_true", help="in otel and pretty: also texts, arguments and results"
+    )
     help_text = "talk: only messages; calls: also tool calls; all (default): also their inputs and outputs"
     parser.add_argument("--level", choices=LEVELS, default="all", metavar="LEVEL", help=help_text)
     help_text = "replace the path of your home and your user name, before you pass it on"

@@ -40,6 +40,7 @@ from harness.events import (
     Warning,
 )
 from harness.events.operation import Spawn
+from harness.folds.changes.call_result import call_result
 from harness.folds.refused_calls import RefusedCalls
 from harness.formatting.amounts import OpenUsage, age, duration, money, tokens
 from harness.formatting.approval import (
@@ -65,6 +66,8 @@ _ASKED_LINES = 40
 _ALL = 10_000
 _CHILD_TEXT_LINES = 4
 _FAILURE_LINES = 5
+_RESULT_LINES = 8
+_RESULT_STYLES: dict[str, Style] = {"added": "green", "removed": "red"}
 _DEEPEST = 4
 """Sub-agents of sub-agents are indented up to here, so that there is room left to read."""
 _TASK_MARKS: dict[str, Segment] = {
@@ -86,6 +89,7 @@ class Transcript:
     def __init__(self, options: ViewOptions, *, draws_markdown: bool = False) -> None:
         """`draws_markdown`: the answer as it is meant, line by line, instead of as it is written."""
         self._shows_reasoning = options.reasoning
+        self._shows_results = options.content
         self._is_live = options.live
         self._page = Page(width=options.width, color=options.color)
         self._markdown = MarkdownLines(self._page.width) if draws_markdown else None
@@ -219,6 +223,9 @@ class Transcript:
         if event.success is False and event.output and not self._refused.is_end:  # why is said already
             for line in excerpt(event.output, _FAILURE_LINES):
                 self._line(event, ("dim", f"    {line}"))
+        elif self._shows_results and event.success is not False and not self._tree.run.depth:
+            for kind, text in call_result(call.start, event, _RESULT_LINES):
+                self._line(event, (_RESULT_STYLES.get(kind, "dim"), f"    {text}"))
 
     def _on_tasks(self, event: TasksChanged) -> None:
         before = self._tasks.get(event.run_id, {})

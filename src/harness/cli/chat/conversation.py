@@ -354,7 +354,7 @@ class TerminalConversation:
             if not self._status.can_submit:
                 raise
             self._send_typed(Submit(prompt=text), text)
-            self.terminal.say(f"· queued: {self.state.agent} takes no messages during a turn")
+            self.terminal.say("· queued: it is sent when this turn has ended")
         else:
             self.terminal.say(f"· sent to {self.state.agent}")
 

@@ -62,6 +62,7 @@ def chat_view(color: str, *, reasoning: bool = False) -> View:
     return transcript.open(
         ViewOptions(
             reasoning=reasoning,
+            content=on_terminal,
             human=on_terminal,
             color=wants_color(color, os.environ, is_terminal=on_terminal),
             width=width_of(STDOUT, os.environ),

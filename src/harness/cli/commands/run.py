@@ -121,7 +121,11 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add("--usage", action="store_true", help="in ndjson: also tokens and cost, live")
     add("--reasoning", action="store_true", help="in pretty and activity: also the model's reasoning")
     add_collector(group)
-    add("--content", action="store_true", help="in otel and for --otlp: also texts, arguments and results")
+    add(
+        "--content",
+        action="store_true",
+        help="in otel, pretty and for --otlp: also texts, arguments and results",
+    )
     add("--record", default="", metavar="DIR", help="also write raw.jsonl and events.jsonl there")
     add("--name", default="", metavar="TEXT", help="a name for the session")
     add("--tag", action="append", default=[], metavar="TEXT", help="a tag for the session (may be repeated)")

@@ -39,7 +39,7 @@ _Key: TypeAlias = tuple[type[Event], str]
 
 _MOST_STREAMS = 64
 _encode = json.Encoder().encode
-_decode = json.Decoder(dict[str, str]).decode
+_decode = json.Decoder().decode
 
 
 class EventRedactor:
