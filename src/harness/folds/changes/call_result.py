@@ -20,23 +20,23 @@ _OWN_FRAME = re.compile(r"\Astdout:\n|^exit code: -?\d+\Z", re.MULTILINE)
 """What our own `bash` says around an output: the line of the call has it already."""
 
 
-class ResultLine(NamedTuple):
+class CallResultLine(NamedTuple):
     kind: str
     """`added`, `removed`, `same`, or `output`."""
     text: str
 
 
-def call_result(start: ToolStart, end: ToolEnd, most: int) -> list[ResultLine]:
+def call_result(start: ToolStart, end: ToolEnd, most: int) -> list[CallResultLine]:
     """So many lines, and one that counts the others: the first of a change, and of an output its last ones too."""
     operations = start.operations if end.operations is None else end.operations
     lines = [*islice(_changed(start, end), most * 20)] if _is_any(operations, Write) else []
     if not lines and (_is_any(operations, Command) or not operations):
         text = _OWN_FRAME.sub("", end.output or "").strip("\n")
-        lines = [ResultLine("output", line) for line in text.split("\n")] if text else []
+        lines = [CallResultLine("output", line) for line in text.split("\n")] if text else []
     if len(lines) <= most + 1:
         return lines
     last = most - _FIRST if lines[0].kind == "output" else 0
-    cut = ResultLine("output", f"… {len(lines) - most} more lines")
+    cut = CallResultLine("output", f"… {len(lines) - most} more lines")
     return [*lines[: most - last], cut, *lines[len(lines) - last :]]
 
 
@@ -44,13 +44,13 @@ def _is_any(operations: Sequence[Operation], kind: type[Operation]) -> bool:
     return any(isinstance(operation, kind) for operation in operations)
 
 
-def _changed(start: ToolStart, end: ToolEnd) -> Iterator[ResultLine]:
+def _changed(start: ToolStart, end: ToolEnd) -> Iterator[CallResultLine]:
     for edit in edits_of(start, end):
         for row in _rows(edit):
             if row.kind in _SIGNS:
                 number = row.new if row.new is not None else row.old
                 place = "" if number is None else f"{number:>4} "
-                yield ResultLine(row.kind, f"{place}{_SIGNS[row.kind]} {row.text}")
+                yield CallResultLine(row.kind, f"{place}{_SIGNS[row.kind]} {row.text}")
 
 
 def _rows(edit: Edit) -> Iterator[DiffRow]:
