@@ -210,3 +210,12 @@ def test_it_needs_the_token_and_pages_of_others_may_not_ask(served: LiveServer) 
     assert httpx.post(f"{served.url}/agui", json=body).status_code == 401
     with served.http() as http:
         assert http.post("/agui", json=body, headers={"Origin": "http://evil.example"}).status_code == 403
+
+
+def test_a_thread_that_may_do_more_than_those_of_the_endpoint_is_refused(served: LiveServer) -> None:
+    model = scripted(served, "First.")
+    thread = served.create(model=model.removeprefix("native/"), permissionMode="fullAuto")["id"]
+    body = {"threadId": thread, "runId": "r1", "messages": [message("go on")]}
+    assert refused(served, body) == 403
+    narrow = served.create(model=model.removeprefix("native/"), permissionMode="readOnly")["id"]
+    assert text_of(post(served, "", "r2", message("go on"), thread=narrow)) == "First."

@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from harness.log.store import Query
-from live_server import TIMEOUT_S, LiveServer
+from live_server import TIMEOUT_S, LiveServer, Watcher, run
 
 BASH = '{ tool = "bash", input = { command = "head -c0 /dev/null > made" } }'
 ASK = """{ tool = "ask_user", input = { question = "Which colour?", options = [{ label = "red" }, { label = "blue" }] } }"""
@@ -91,6 +91,29 @@ def test_what_a_chat_would_have_to_ask_is_denied_and_the_text_says_it(served: Li
     assert message.content.endswith("I could not.")
     assert answer.headers["x-harness-ignored"] == "tools"
     assert not (served.folder / "made").exists()
+
+
+def test_a_session_that_may_do_more_than_those_of_the_endpoint_is_refused(served: LiveServer) -> None:
+    """The token is enough for everything, but a program that was given this endpoint is to have what it was given."""
+    model, client = scripted(served, "First.", "Second."), client_of(served)
+    answer = client.chat.completions.with_raw_response.create(model=model, messages=[user("one")])
+    named = {"x-harness-session": answer.headers["x-harness-session"]}
+    response = client.responses.create(model=model, input="two")
+
+    async def give_more(log_id: str) -> None:
+        async with served.connect(log_id) as socket:
+            page = Watcher(socket)
+            await page.command("configure", config={"permissionMode": "fullAuto"})
+            await page.until(
+                lambda _: served.store.metadata(log_id).settings.get("permissionMode") == "fullAuto"
+            )
+
+    for log_id in sessions(served):
+        run(give_more(log_id))
+    with pytest.raises(openai.PermissionDeniedError, match="may do more without asking"):
+        client.chat.completions.create(model=model, messages=[user("go on")], extra_headers=named)
+    with pytest.raises(openai.PermissionDeniedError, match="may do more without asking"):
+        client.responses.create(model=model, input="go on", previous_response_id=response.id)
 
 
 def test_a_response_asks_for_permission_and_the_next_one_goes_on(served: LiveServer) -> None:

@@ -67,6 +67,15 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return {name: value for name, value in msgspec.to_builtins(self).items() if value}
 
 
+_RIGHTS = {"readOnly": 0, "default": 1, "acceptEdits": 2, "fullAuto": 3}
+
+
+def does_more(permission_mode: str, folder_settings: str, granted: str) -> bool:
+    """Whether a conversation may do more without asking than a client was granted, as a permission mode."""
+    rank = _RIGHTS.get(permission_mode or granted, len(_RIGHTS))
+    return rank > _RIGHTS[granted] or (folder_settings == "use" and granted != "fullAuto")
+
+
 class ConversationStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a conversation does now, and which commands it accepts."""
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 import msgspec
 
 from harness.approvals.work_folder import is_below
-from harness.clients.conversations.backend import Setup
+from harness.clients.conversations.backend import Setup, does_more
 from harness.clients.mcp.task_ledger import TaskLedger
 from harness.errors import UsageError
 from harness.log.hub import Hub, observe
@@ -138,9 +138,6 @@ class CallLimits:
         return self._ledger
 
 
-_RIGHTS = {"readOnly": 0, "default": 1, "acceptEdits": 2, "fullAuto": 3}
-
-
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """What a person granted to this server."""
 
@@ -152,10 +149,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, setup: Setup) -> None:
         """Raises UsageError for a task or a session that reaches further."""
-        granted = _RIGHTS[self.permission_mode]
-        rank = _RIGHTS.get(setup.permission_mode or self.permission_mode, len(_RIGHTS))
-        uses_settings = setup.folder_settings == "use" and self.permission_mode != "fullAuto"
-        if uses_settings or rank > granted:
+        if does_more(setup.permission_mode, setup.folder_settings, self.permission_mode):
             raise UsageError(
                 "this session may do more without asking than this server was started with",
                 hint="begin a new one, or let your user continue it",

@@ -36,12 +36,16 @@ class TooSlow(UsageError):
     """The body did not arrive in time."""
 
 
+class Forbidden(UsageError):
+    """The client is logged in, and this is more than it was granted."""
+
+
 class Conflict(UsageError):
     """Not possible in the current state."""
 
 
 _TRUE = {"true": True, "1": True, "false": False, "0": False}
-_STATUS |= {Unauthorized: 401, NotFound: 404, TooLarge: 413, TooSlow: 408, Conflict: 409}
+_STATUS |= {Unauthorized: 401, NotFound: 404, TooLarge: 413, TooSlow: 408, Forbidden: 403, Conflict: 409}
 
 
 def json_response(value: Any, status: int = 200) -> Response:

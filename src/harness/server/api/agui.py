@@ -173,7 +173,7 @@ class AgUiApi:
         return stream
 
     def _turn(self, call: RunAgentInput) -> ConversationTurn:
-        return ConversationTurn(self._channels, call.thread_id, CLIENT)
+        return ConversationTurn(self._channels, call.thread_id, CLIENT, self._default)
 
     def _new_messages(self, call: RunAgentInput, prompts: Sequence[Message]) -> list[FrontEndMessage]:
         """What the user has written since anybody else has, without what the session has: by its id, else its words."""

@@ -110,7 +110,7 @@ class OpenAiConversations:
         return True
 
     def turn(self, log_id: str) -> ConversationTurn:
-        return ConversationTurn(self.channels, log_id, CLIENT)
+        return ConversationTurn(self.channels, log_id, CLIENT, self._default)
 
 
 class OpenAiChat:

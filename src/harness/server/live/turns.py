@@ -10,9 +10,11 @@ from typing import Any, Protocol, TypeVar
 from starlette.requests import Request
 
 from harness.clients.commands import Cancel, Command
+from harness.clients.conversations.backend import Setup, does_more
 from harness.errors import HarnessError, UsageError
 from harness.events import Event
 from harness.log.store import read_all
+from harness.server.access.responses import Forbidden
 from harness.server.live.channels import Channels
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -35,9 +37,11 @@ class StandardFold(Protocol):
 class ConversationTurn:
     """A conversation, its log up to now, and what comes then. Contract: lives in one event loop."""
 
-    def __init__(self, channels: Channels, log_id: str, client: str) -> None:
+    def __init__(self, channels: Channels, log_id: str, client: str, granted: Setup) -> None:
+        """`granted`: that of the conversations which such a client begins: one that may do more is not for it."""
         self.log_id = log_id
         self._channels, self._client = channels, client
+        self._granted = granted
         self._cursor = 0
 
     def past(self) -> Iterator[Event]:
@@ -48,7 +52,21 @@ class ConversationTurn:
 
     async def carry_out(self, command: Command) -> None:
         """Raises HarnessError."""
+        self._require_granted()
         await self._channels.carry_out(self.log_id, command, self._client)
+
+    def _require_granted(self) -> None:
+        """Raises UsageError. Asked each time: the user may have given the conversation more rights meanwhile."""
+        settings = self._channels.store.metadata(self.log_id).settings
+        uses_settings = (
+            "" if self._granted.folder_settings == "use" else str(settings.get("folderSettings") or "")
+        )
+        mode = str(settings.get("permissionMode") or "")
+        if does_more(mode, uses_settings, self._granted.permission_mode or "default"):
+            raise Forbidden(
+                "this session may do more without asking than those of this endpoint",
+                hint="begin a new one, or let your user continue it in the page",
+            )
 
     @property
     def is_busy(self) -> bool:
