@@ -78,5 +78,5 @@ def _use_of(name: str) -> re.Pattern[str]:
 
 def _with(line: str, values: dict[str, str]) -> str:
     for name, value in values.items():
-        line = _use_of(name).sub(lambda _, value=value: value, line)  # type: ignore[misc]
+        line = value.join(_use_of(name).split(line))
     return line

@@ -106,24 +106,27 @@ class RawEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     """As JSON, without what the log stamps."""
 
 
+RawAction: TypeAlias = Literal[
+    "stop",
+    "timeout",
+    "first_output",
+    "inactivity",
+    "turns",
+    "tokens",
+    "budget",
+    "spending",
+    "parted",
+    "differs",
+]
+
+
 class RawControl(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="control"
 ):
     """Something we did to the run: `stop` (a person or a signal), or a limit that was reached."""
 
     at_ms: int
-    action: Literal[
-        "stop",
-        "timeout",
-        "first_output",
-        "inactivity",
-        "turns",
-        "tokens",
-        "budget",
-        "spending",
-        "parted",
-        "differs",
-    ]
+    action: RawAction
     detail: str = ""
 
 

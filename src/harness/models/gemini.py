@@ -162,12 +162,14 @@ class GeminiReader:
         self._stop, self.is_complete = "STOP", True
 
     def _read_part(self, part: _Part) -> None:
-        signature = {"thoughtSignature": part.thoughtSignature} if part.thoughtSignature else {}
+        signature: dict[str, Any] = (
+            {"thoughtSignature": part.thoughtSignature} if part.thoughtSignature else {}
+        )
         if part.functionCall is not None:
             function_call = part.functionCall
             call = self.answer.begin_call(function_call.id, function_call.name)
             if function_call.id == call.id:
-                signature["has_id"] = True  # type: ignore[assignment]
+                signature["has_id"] = True
             call.extras = signature or None
             if function_call.args is not None:
                 self.answer.add_arguments(call, encode(function_call.args).decode())

@@ -17,7 +17,7 @@ from harness.errors import AgentNotFound, HarnessError
 from harness.events import Event, RelayReply, Result, SessionStart, Usage, Warning
 from harness.formats.json_lines import DECODE_ERRORS
 from harness.log.hub import Hub
-from harness.log.raw import RawControl, RawExit, RawStart, RawWriter, read_raw
+from harness.log.raw import RawAction, RawControl, RawExit, RawStart, RawWriter, read_raw
 from harness.log.store import Store, read_all
 from harness.log.stores.files import FileStore
 from harness.process.child import Child
@@ -378,9 +378,13 @@ class LimitWatch:
             return self._over(now_ms, "budget", f"${budget:g}")
         return None
 
-    def _due(self) -> list[tuple[float, str, float]]:
+    def _due(self) -> list[tuple[float, RawAction, float]]:
         limits = self._limits
-        whole = (_after(self._started_ms, limits.timeout_s), "timeout", limits.timeout_s or 0.0)
+        whole: tuple[float, RawAction, float] = (
+            _after(self._started_ms, limits.timeout_s),
+            "timeout",
+            limits.timeout_s or 0.0,
+        )
         if self._waits:
             return [whole]
         first = inf if self._has_output else _after(self._started_ms, limits.first_output_s)
@@ -390,9 +394,9 @@ class LimitWatch:
             (_after(self._output_ms, limits.inactivity_s), "inactivity", limits.inactivity_s or 0.0),
         ]
 
-    def _over(self, now_ms: int, action: str, detail: str) -> RawControl:
+    def _over(self, now_ms: int, action: RawAction, detail: str) -> RawControl:
         self._is_over = True
-        return RawControl(at_ms=now_ms, action=action, detail=detail)  # type: ignore[arg-type]
+        return RawControl(at_ms=now_ms, action=action, detail=detail)
 
 
 def spending_of(launch: Launch, cost: CostMeter) -> CallSpending | None:

@@ -34,7 +34,7 @@ from harness.gateway.tape import joined, read_tape
 from harness.gateway.translated import Translated
 from harness.gateway.tunnels import Tunnels
 from harness.log import codec
-from harness.log.raw import RawCall, RawControl, RawEntry, RawEvent, RawGateway, RawStart, read_raw
+from harness.log.raw import RawAction, RawCall, RawControl, RawEntry, RawEvent, RawGateway, RawStart, read_raw
 from harness.process.invocation import Invocation
 from harness.runs.call_spending import CallSpending
 from harness.runs.gateway_plan import GatewayPlan, ModelRoute, filled
@@ -330,9 +330,9 @@ class RunGateway:
             [RawEvent(at_ms=at_ms, event=msgspec.Raw(msgspec.json.encode(codec.to_builtins(warning))))]
         )
 
-    def _stop(self, action: str, detail: str) -> None:
+    def _stop(self, action: RawAction, detail: str) -> None:
         at_ms = time.time_ns() // 1_000_000
-        self.inlet.put([RawControl(at_ms=at_ms, action=action, detail=detail)])  # type: ignore[arg-type]
+        self.inlet.put([RawControl(at_ms=at_ms, action=action, detail=detail)])
 
 
 @contextmanager

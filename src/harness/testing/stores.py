@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from harness.errors import LogLocked, StoreError, UnknownSession
@@ -105,7 +106,7 @@ def an_id_is_used_once(store: Store) -> None:
 def what_is_not_there_is_said_so(store: Store) -> None:
     nothing = new_run_id(7)
     for ask in (store.open, store.reader, store.is_live, store.metadata, store.delete):
-        expect(UnknownSession, lambda ask=ask: ask(nothing))  # type: ignore[misc]
+        expect(UnknownSession, partial(ask, nothing))
 
 
 def metadata_is_replaced_as_a_whole(store: Store) -> None:
@@ -184,8 +185,8 @@ def any_id_of_letters_digits_and_dashes_names_a_log(store: Store) -> None:
         store.create(Metadata(session_id=log_id)).close()
         assert list(read_all(store, log_id)) == []
     for hostile in ("", "a b", "a/b", "..", "é", "x" * 129, "a\n", "a.b"):
-        expect(UnknownSession, lambda hostile=hostile: store.create(Metadata(session_id=hostile)))  # type: ignore[misc]
-        expect(UnknownSession, lambda hostile=hostile: store.reader(hostile))  # type: ignore[misc]
+        expect(UnknownSession, partial(store.create, Metadata(session_id=hostile)))
+        expect(UnknownSession, partial(store.reader, hostile))
 
 
 def all_metadata_survives(store: Store) -> None:
@@ -276,10 +277,7 @@ def a_log_that_is_being_written_can_be_forked(store: Store) -> None:
 def a_fork_of_what_is_not_there_is_refused(store: Store) -> None:
     write(store, "parent", range(3))
     for seq in (-1, 4):
-        expect(
-            StoreError,
-            lambda seq=seq: store.create(Metadata(session_id="child", fork=Fork("parent", seq))),  # type: ignore[misc]
-        )
+        expect(StoreError, partial(store.create, Metadata(session_id="child", fork=Fork("parent", seq))))
     expect(UnknownSession, lambda: store.create(Metadata(session_id="child", fork=Fork("unknown", 0))))
     assert [metadata.session_id for metadata in store.list()] == ["parent"]
     store.create(Metadata(session_id="child")).close()
@@ -294,7 +292,7 @@ def a_deleted_log_stays_as_long_as_it_has_forks(store: Store) -> None:
     assert {metadata.session_id for metadata in store.list()} == {"one", "two"}
     assert {metadata.session_id for metadata in store.find(Query())} == {"one", "two"}
     for ask in (store.open, store.reader, store.metadata, store.is_live, store.delete):
-        expect(UnknownSession, lambda ask=ask: ask("parent"))  # type: ignore[misc]
+        expect(UnknownSession, partial(ask, "parent"))
     expect(StoreError, lambda: store.create(Metadata(session_id="parent")))
     assert texts(store, "one") == ["parent 0", "parent 1", "one 2"]
     store.delete("one")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from harness.contracts.translator import Record
 from harness.events import LimitWindow
 from harness.formats.fields import amount_of, count_of, record_of, text_of
 
-_STATUS = {"allowed": "ok", "allowed_warning": "near", "rejected": "reached"}
+_STATUS: dict[str, Literal["ok", "near", "reached", "exhausted"]] = {
+    "allowed": "ok",
+    "allowed_warning": "near",
+    "rejected": "reached",
+}
 
 
 def limit_windows(data: Record) -> list[LimitWindow]:
@@ -34,7 +40,7 @@ def _window(name: str, data: Record) -> LimitWindow | None:
         return None
     return LimitWindow(
         name=name,
-        status=status,  # type: ignore[arg-type]
+        status=status,
         used_percent=None if share_of_limit is None else round(share_of_limit * 100, 1),
         resets_at_ms=resets_s * 1000 if resets_s else None,
     )

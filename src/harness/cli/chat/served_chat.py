@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
+from operator import is_not
 from typing import Any
 
 from harness.cli.console import Console
@@ -131,8 +133,7 @@ class ServedChat:
         last: object = None
         while not self._has_left.is_set():
             try:
-                last_seen = last
-                state = self._client.until(lambda state, last_seen=last_seen: state is not last_seen, 0.2)  # type: ignore[misc]
+                state = self._client.until(partial(is_not, last), 0.2)
             except TimeoutError:
                 if self._is_input_over.is_set():
                     return

@@ -22,6 +22,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
+from operator import is_not
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -264,8 +266,7 @@ class PlainClient:
         """The state now, and after every change; what is too quick for the reader is passed over."""
         last: State | None = None
         while True:
-            last_seen = last
-            last = self.until(lambda state, last_seen=last_seen: state is not last_seen)  # type: ignore[misc]
+            last = self.until(partial(is_not, last))
             yield last
 
     def _do(self, work: Coroutine[Any, Any, Given], timeout_s: float | None) -> Given:

@@ -6,7 +6,7 @@ A question ends a run of AG-UI, and the next one goes on: all runs of a stream a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from harness.contracts.translator import Ending, Record
 from harness.events import (
@@ -33,7 +33,12 @@ _NOTICES: dict[str, type[Error | Warning | Info]] = {
     "harness.Warning": Warning,
     "harness.Info": Info,
 }
-_KINDS = {"harness:permission": "permission", "harness:plan": "plan"}
+_ROLES: dict[str, Literal["assistant", "user", "system"]] = {"assistant": "assistant", "user": "user"}
+"""All others are the system's."""
+_KINDS: dict[str, Literal["permission", "question", "plan", "tool"]] = {
+    "harness:permission": "permission",
+    "harness:plan": "plan",
+}
 
 
 class AguiTranslator(StandardTranslator):
@@ -144,7 +149,7 @@ class AguiTranslator(StandardTranslator):
             about = record_of(record_of(interrupt.get("metadata")).get("harness"))
             relay = Relay(
                 id=text_of(interrupt.get("id")) or f"interrupt-{number}",
-                kind=_KINDS.get(text_of(interrupt.get("reason")), "question"),  # type: ignore[arg-type] # a Literal
+                kind=_KINDS.get(text_of(interrupt.get("reason")), "question"),
                 call_id=text_of(interrupt.get("toolCallId")),
                 tool_name=text_of(about.get("tool_name")),
                 input=about.get("input"),
@@ -204,8 +209,7 @@ class AguiTranslator(StandardTranslator):
         text = self._texts.pop(key, None)
         if text is None or not text.whole:
             return []
-        role = text.role if text.role in ("assistant", "user") else "system"
-        return [Message(role=role, text=text.whole, id=key, run_id=text.run_id)]  # type: ignore[arg-type] # one of three
+        return [Message(role=_ROLES.get(text.role, "system"), text=text.whole, id=key, run_id=text.run_id)]
 
     def _reason(self, record: Record) -> Sequence[Event]:
         delta, run_id = text_of(record.get("delta")), text_of(record.get("subagentRunId"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from harness.contracts.translator import Record
 from harness.events import Event, Message, ReasoningDelta, Result, SessionStart, Unknown, Usage, UsageDelta
@@ -11,6 +11,13 @@ from harness.formats.fields import amount_of, besides, count_of, items_of, outpu
 from harness.protocols.standards.records import StandardTranslator
 
 _OUTCOMES = ("completed", "failed", "timed_out", "stalled", "interrupted", "limit_exceeded")
+
+
+_ROLES: dict[str, Literal["assistant", "user", "system"]] = {
+    "agent": "assistant",
+    "user": "user",
+    "system": "system",
+}
 
 
 class AtifTranslator(StandardTranslator):
@@ -50,14 +57,14 @@ class AtifTranslator(StandardTranslator):
     def _steps(self, record: Record, run_id: str) -> Iterator[Event]:
         for step in map(record_of, items_of(record.get("steps"))):
             source, text = text_of(step.get("source")), output_of(step.get("message"))
-            if source not in ("user", "agent", "system"):
+            role = _ROLES.get(source)
+            if role is None:
                 yield Unknown(raw=step, run_id=run_id)
                 continue
             if thoughts := text_of(step.get("reasoning_content")):
                 yield ReasoningDelta(text=thoughts, run_id=run_id)
             if text:
-                role = "assistant" if source == "agent" else source
-                yield Message(role=role, text=text, run_id=run_id)  # type: ignore[arg-type] # one of three
+                yield Message(role=role, text=text, run_id=run_id)
             if source == "agent":
                 self._texts[run_id] = text or self._texts.get(run_id, "")
                 yield from self._calls_of(step, run_id)
