@@ -97,6 +97,13 @@ def test_sessions_that_agents_have_stored_are_read_in_a_real_browser(tmp_path: P
     _run_in_browser("histories.mjs", _CHOSEN_OF_HISTORIES, tmp_path, timeout_s=230)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@_needs_browser
+def test_a_recorded_run_is_forked_in_a_real_browser(tmp_path: Path) -> None:
+    _run_in_browser("forks.mjs", ("a recorded run goes on",), tmp_path, timeout_s=230)
+
+
 def _run_in_browser(file: str, chosen: Sequence[str], tmp_path: Path, *, timeout_s: int) -> None:
     program = Path(sys.executable).with_name("harness")
     shots, home = tmp_path / "shots", tmp_path / "home"

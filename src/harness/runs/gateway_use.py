@@ -48,9 +48,10 @@ def loses_home(request: Request, environ: Mapping[str, str]) -> bool:
     """Whether the agent's home ends with its process: it cannot be told then to resume a session of its own."""
     agent = load_agent(request.agent)
     pointing: Pointing | None = load_part(agent.name, "gateway") if agent.work is None else None
-    if pointing is None or not pointing.not_beside:
+    if pointing is None:
         return False
-    return with_settings(agent, request, environ).gateway is not None
+    options = with_settings(agent, request, environ).gateway
+    return options is not None and (options.own_home or bool(pointing.not_beside))
 
 
 def through_gateway(

@@ -92,7 +92,9 @@ function ModelCall({ row }: { readonly row: readonly string[] }) {
           <span className="faint">{row[SENT]}</span>
           <span className="faint">{inOneLine(row[ANSWER] ?? "")}</span>
         </summary>
-        <pre className="small">{text || "…"}</pre>
+        <pre className="small" tabIndex={0}>
+          {text || "…"}
+        </pre>
       </details>
     </li>
   );
