@@ -27,6 +27,7 @@ from harness.events import (
     Event,
     Info,
     Message,
+    ModelCall,
     Result,
     Resumed,
     SessionStart,
@@ -58,7 +59,10 @@ BUSY = 75
 NO_RESULT = 76
 """The exit code when the attempt ended without a result."""
 _LOOK_AGAIN_MS = 300_000
-_COUNTED = (UsageDelta, SessionStart, Result, Suspended, Resumed, Info, Warning, Error, Message, ToolStart)
+_COUNTED = (
+    *(UsageDelta, ModelCall, SessionStart, Result, Suspended, Resumed, Info, Warning, Error),
+    *(Message, ToolStart),
+)
 """What the cost of a run, and the reason it failed, are read from."""
 
 

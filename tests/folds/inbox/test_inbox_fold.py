@@ -19,6 +19,7 @@ from harness.events import (
     Grant,
     Info,
     Message,
+    ModelCall,
     Relay,
     RelayCall,
     RelayChoice,
@@ -210,6 +211,22 @@ def test_cost_and_context() -> None:
     shortened = row(START, used, Compacted(after_tokens=20))
     assert shortened.context is not None
     assert shortened.context.used == 20
+
+
+def test_a_gateway_numbers_its_calls_in_each_process() -> None:
+    """The program was ended and resumed: the second call with a number is another one."""
+
+    def run(run_id: str) -> list[Event]:
+        return [
+            SessionStart(run_id=run_id, session_id="s", agent="claude"),
+            ModelCall(run_id=run_id, id="call-2", wire="anthropic", model="m", status=200),
+            UsageDelta(run_id=run_id, usage=Usage(input=100, output=50), model="m", id="call-2"),
+            Result(run_id=run_id, success=True),
+        ]
+
+    found = row(ThreadCreated(id="t", run_id="t"), *run("a"), *run("b"), kind="thread")
+    assert found.cost_usd == pytest.approx(0.0004)
+    assert found.tokens == 300
 
 
 def test_what_is_queued_and_what_was_seen() -> None:

@@ -24,6 +24,7 @@ from harness.events import (
     FollowUpsChanged,
     Info,
     Message,
+    ModelCall,
     ModelChanged,
     Relay,
     RelayReply,
@@ -589,4 +590,4 @@ def _shortened(text: str, most: int = _LONGEST_OPERATION) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-_OF_USAGE = frozenset((UsageDelta, SessionStart, Result, Warning, Info))
+_OF_USAGE = frozenset((UsageDelta, ModelCall, SessionStart, Result, Warning, Info))
