@@ -57,7 +57,7 @@ PLACES = (
     ),
     *(
         f"session.{name}"
-        for name in ("state", "permissions", "goals", "approval", "suspensions", "follow_ups", "run", "bus")
+        for name in ("state", "permissions", "goals", "approval", "suspensions", "follow_ups", "run", "log")
     ),
     *(f"session.{name}" for name in ("stream", "display_state")),
 )

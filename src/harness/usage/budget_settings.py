@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.config.files import Settings, own_settings, user_file
@@ -20,9 +20,22 @@ from harness.errors import BadConfig
 from harness.system.plain_text import plain_text
 
 Period: TypeAlias = Literal["day", "month"]
-PERIODS: tuple[Period, ...] = ("day", "month")
 _OF_PROJECTS = "project_budgets"
-_IN_WORDS: Mapping[Period, str] = {"day": "today", "month": "this month"}
+
+
+class _Span(NamedTuple):
+    words: str
+    begins: Callable[[time.struct_time], tuple[int, int]]
+    """Month and day of its first day. Both may be more than there are: the next month or year is meant."""
+    ends: Callable[[time.struct_time], tuple[int, int]]
+    """Those of the first day after it."""
+
+
+_SPANS: Mapping[Period, _Span] = {
+    "day": _Span("today", lambda now: (now.tm_mon, now.tm_mday), lambda now: (now.tm_mon, now.tm_mday + 1)),
+    "month": _Span("this month", lambda now: (now.tm_mon, 1), lambda now: (now.tm_mon + 1, 1)),
+}
+PERIODS: tuple[Period, ...] = tuple(_SPANS)
 
 
 class BudgetLimit(NamedTuple):
@@ -37,14 +50,14 @@ class BudgetLimit(NamedTuple):
     def title(self) -> str:
         """`today`, `this month`, `shop, today`."""
         name = os.path.basename(self.project) or self.project
-        return f"{name}, {_IN_WORDS[self.period]}" if self.project else _IN_WORDS[self.period]
+        return f"{name}, {_SPANS[self.period].words}" if self.project else _SPANS[self.period].words
 
     @property
     def words(self) -> str:
         """`today's limit of $20.00`, `this month's limit of $5.00 for shop`."""
         name = os.path.basename(self.project) or self.project
         whose = f" for {name}" if self.project else ""
-        return f"{_IN_WORDS[self.period]}'s limit of {money(self.limit_usd)}{whose}"
+        return f"{_SPANS[self.period].words}'s limit of {money(self.limit_usd)}{whose}"
 
     def includes(self, cwd: str) -> bool:
         return not self.project or is_within(place_of(cwd), self.project)
@@ -69,14 +82,16 @@ def place_of(cwd: str) -> str:
 def period_start_ms(period: Period, now_s: float | None = None) -> int:
     """When the current day or month began, in the local time zone."""
     now = time.localtime(now_s)
-    day = now.tm_mday if period == "day" else 1
-    return int(time.mktime((now.tm_year, now.tm_mon, day, 0, 0, 0, 0, 0, -1)) * 1000)
+    return _midnight_ms(now.tm_year, *_SPANS[period].begins(now))
 
 
 def period_end_ms(period: Period, now_s: float | None = None) -> int:
     now = time.localtime(now_s)
-    month, day = (now.tm_mon, now.tm_mday + 1) if period == "day" else (now.tm_mon + 1, 1)
-    return int(time.mktime((now.tm_year, month, day, 0, 0, 0, 0, 0, -1)) * 1000)
+    return _midnight_ms(now.tm_year, *_SPANS[period].ends(now))
+
+
+def _midnight_ms(year: int, month: int, day: int) -> int:
+    return int(time.mktime((year, month, day, 0, 0, 0, 0, 0, -1)) * 1000)
 
 
 def limits_in(settings: Settings, cwd: str) -> list[BudgetLimit]:
