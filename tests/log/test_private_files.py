@@ -261,3 +261,9 @@ def test_what_is_no_file_keeps_its_mode(tmp_path: Path) -> None:
     path.chmod(0o666)
     os.close(open_private(str(path), os.O_RDWR | os.O_CREAT))
     assert stat.S_IMODE(path.stat().st_mode) == 0o666
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.ndjson")
+    with os.fdopen(open_private(str(tmp_path / "log.ndjson"), os.O_RDONLY), "rb", buffering=0) as file:
+        assert file.read() == b""

@@ -33,8 +33,10 @@ def make_private_directory(path: str) -> None:
 def open_private(path: str, flags: int) -> int:
     """Open (never through a symbolic link) with mode 0600 whatever the umask.
 
-    A device is everybody's: root would take `/dev/null` away from all others.
+    A device is everybody's: root would take `/dev/null` away from all others. A pipe is not waited for.
     """
+    if flags & os.O_ACCMODE == os.O_RDONLY:
+        flags |= os.O_NONBLOCK
     fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     if flags & os.O_CREAT:
         try:
