@@ -322,7 +322,7 @@ async def _(seen: Seen) -> None:
 async def _(seen: Seen) -> None:
     await seen.press("c")
     await seen.until(lambda: isinstance(seen.app.screen, screens.StartScreen))
-    await seen.shows("‹ claude ›")
+    await seen.shows("‹ Claude Code ›")
     await seen.write("tidy up")
     await seen.press("enter")
     setup, prompt = seen.data.started[0]
@@ -342,7 +342,7 @@ def test_a_new_conversation_is_confined_where_that_is_chosen() -> None:
     async def script(seen: Seen) -> None:
         await seen.shows("the cart package to be")
         await seen.press("c")
-        await seen.shows("‹ claude ›")
+        await seen.shows("‹ Claude Code ›")
         await seen.shows("confined    ‹ no ›")
         await seen.write("tidy up")
         await seen.press("tab", "down", "down", "right")

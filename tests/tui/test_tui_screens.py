@@ -53,6 +53,8 @@ def test_the_screen_looks_as_it_did(name: str) -> None:
 def test_an_empty_inbox_shows_how_to_begin() -> None:
     async def look(seen: Seen) -> None:
         await seen.shows("There is no session yet: c starts one.")
+        await seen.pilot.resize_terminal(80, 24)  # one pane
+        await seen.shows("There is no session yet: c starts one.")
 
     drive(ScriptedInbox([]), look)
 

@@ -374,13 +374,18 @@ class InboxView(Screen[None], inherit_bindings=False):
         if self.list.selected != self._following:
             self.set_timer(_RESTED_S, self._follow_selected)
         more = self.list.hidden_below
-        self.query_one("#more", TextBlock).show(
-            [[("dim", f"  {more} more, G goes to the end")]] if more and not self.is_narrow else []
-        )
+        below = f"  {more} more, G goes to the end" if more and not self.is_narrow else ""
+        if self.is_narrow and not rows_chosen:
+            below = f" {self._empty_words}"
+        self.query_one("#more", TextBlock).show([[("dim", below)]] if below else [])
         self._draw_header()
         self._draw_right(now_ms)
         self._draw_footer()
         self._notices.title(sum(row.state in NEEDS_YOU for row in self.rows.values()))
+
+    @property
+    def _empty_words(self) -> str:
+        return "Nothing was found." if self.found is not None else "There is no session yet: c starts one."
 
     def _draw_header(self) -> None:
         width = self.size.width
@@ -409,10 +414,7 @@ class InboxView(Screen[None], inherit_bindings=False):
         width = self.query_one("#right").size.width
         head, ask_block = self.query_one("#head", TextBlock), self.query_one("#ask", TextBlock)
         if row is None:
-            empty = (
-                "Nothing was found." if self.found is not None else "There is no session yet: c starts one."
-            )
-            head.show([[("dim", f" {empty}")]])
+            head.show([[("dim", f" {self._empty_words}")]])
             ask_block.show([])
             return
         if width:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from harness.clients.conversations.backend import Setup
 from harness.clients.inbox.key_answers import AnswerGuard, is_command
-from harness.clients.inbox.labels import agent_code
+from harness.clients.inbox.labels import agent_code, agent_title
 from harness.events import Event, ToolEnd, ToolStart
 from harness.folds.changes.fold import ChangedFile, ChangeHistory
 from harness.folds.changes.lines import DiffRow, rows_of
@@ -211,10 +211,20 @@ class ChoiceField(Widget, can_focus=True):
 
     DEFAULT_CSS = "ChoiceField { height: 1; }"
 
-    def __init__(self, label: str, options: Sequence[str], styles: dict[str, Style], *, id: str) -> None:
+    def __init__(
+        self,
+        label: str,
+        options: Sequence[str],
+        styles: dict[str, Style],
+        *,
+        id: str,
+        words: Callable[[str], str] = str,
+    ) -> None:
+        """`words`: how an option is shown."""
         super().__init__(id=id)
         self._label = label
         self._options = options
+        self._words = words
         self._palette = styles
         self._at = 0
 
@@ -232,7 +242,7 @@ class ChoiceField(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         del y
         lead: TextPiece = ("bold", "▶ ") if self.has_focus else ("", "  ")
-        line = [lead, ("dim", f"{self._label:<12}"), ("bold", f"‹ {self.value or 'none'} ›")]
+        line = [lead, ("dim", f"{self._label:<12}"), ("bold", f"‹ {self._words(self.value) or 'none'} ›")]
         return strip_of(line, self.size.width, self._palette)
 
     def on_focus(self) -> None:
@@ -287,7 +297,7 @@ class StartScreen(Screen[ConversationStart | None]):
 
     def compose(self) -> ComposeResult:
         yield TextBlock(self._palette, id="start-head")
-        yield ChoiceField("agent", [self._agent or "…"], self._palette, id="start-agent")
+        yield ChoiceField("agent", [self._agent or "…"], self._palette, id="start-agent", words=agent_title)
         yield ChoiceField("asks you", list(_PERMISSIONS), self._palette, id="start-asks")
         yield ChoiceField("confined", ["…"], self._palette, id="start-sandbox")
         yield TextBlock(self._palette, id="start-model-label")

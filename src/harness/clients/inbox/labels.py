@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Literal
 
+from harness.agents.registry import load
+from harness.errors import HarnessError
 from harness.folds.inbox.row import NEEDS_YOU, WORKS, InboxRow, InboxState
 from harness.formatting.amounts import age, changed_lines, cost, share
 from harness.formatting.escapes import single_line
@@ -93,6 +95,14 @@ def changes_of(row: InboxRow) -> str:
     if changes is None or not changes.files:
         return ""
     return changed_lines(changes.added, changes.removed, is_complete=changes.is_complete)
+
+
+def agent_title(agent_name: str) -> str:
+    """How an agent is called wherever a person reads it."""
+    try:
+        return load(agent_name).title
+    except HarnessError:
+        return agent_name
 
 
 def agent_code(row: InboxRow) -> str:

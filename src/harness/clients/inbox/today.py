@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.agents.registry import load
-from harness.errors import HarnessError
+from harness.clients.inbox.labels import agent_title
 from harness.formatting.amounts import cost
 from harness.log.store import Store, is_copy
 from harness.usage.budget_settings import money, own_value, period_start_ms
@@ -49,7 +48,7 @@ def today_in(store: Store, prices: Prices) -> Today:
         limit_usd=own_value("budget.day_usd"),
         by_agent=tuple(
             TodayByAgent(
-                agent=_title(row.key),
+                agent=agent_title(row.key),
                 agent_name=row.key,
                 cost_usd=row.amount.cost_usd,
                 is_cost_complete=row.amount.is_cost_complete,
@@ -57,10 +56,3 @@ def today_in(store: Store, prices: Prices) -> Today:
             for row in rolled_up(charges, "agent")
         ),
     )
-
-
-def _title(agent_name: str) -> str:
-    try:
-        return load(agent_name).title
-    except HarnessError:
-        return agent_name
