@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -190,8 +191,6 @@ def _facts(row: InboxRow) -> Iterator[str]:
 
 
 def home_path(path: str) -> str:
-    import os
-
     home = os.path.expanduser("~")
     return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(f"{home}/")) else path
 
