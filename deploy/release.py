@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import uuid
-from importlib.metadata import PackageNotFoundError, metadata
+from importlib.metadata import PackageNotFoundError, files, metadata
 from pathlib import Path
 
 from harness.cli import parser
@@ -28,7 +28,8 @@ COMPLETIONS = {
     "zsh": "zsh/site-functions/_harness",
     "fish": "fish/vendor_completions.d/harness.fish",
 }
-PIN = re.compile(r"^([\w.-]+)==([^\s;]+)", re.MULTILINE)
+PIN = re.compile(r"^([\w.-]+)==([^\s;]+)(?=\s)(?! ; .*sys_platform == '(?:win32|emscripten)')", re.MULTILINE)
+"""Without what only systems need on which Harness does not run."""
 PAGE_PIN = re.compile(r"^## (\S+) - (\S+) \(([^)]+)\)$", re.MULTILINE)
 MANUAL = """\
 .TH HARNESS 1 "{date}" "harness {version}" "User Commands"
@@ -162,7 +163,17 @@ def _license(name: str) -> str:
     if stated and "\n" not in stated:
         return stated
     classifiers = about.get_all("Classifier") or []
-    return next((one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License :: ")), "")
+    stated = next((one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License :: ")), "")
+    return stated or _license_title(name)
+
+
+def _license_title(name: str) -> str:
+    """How the license that a package has as a file begins: some say it nowhere else."""
+    for path in files(name) or ():
+        if path.name in ("LICENSE", "LICENSE.txt", "LICENSE.md"):
+            lines = path.locate().read_text(encoding="utf-8").split("\n")
+            return ", ".join([line.strip() for line in lines if line.strip()][:2])
+    return ""
 
 
 if __name__ == "__main__":

@@ -119,7 +119,11 @@ def test_the_built_in_agent_is_recorded_and_played_again(bench: Bench) -> None:
     assert played.wait().usage is None
 
 
-@pytest.mark.skipif(best_wall() is not NAMESPACES, reason="no namespaces here: allow user namespaces")
+@pytest.mark.skipif(
+    best_wall() is not NAMESPACES,
+    reason="this system gives no namespaces to its users: `sysctl kernel.apparmor_restrict_unprivileged_userns=0` "
+    "(Ubuntu), or `sysctl kernel.unprivileged_userns_clone=1` (Debian), as root",
+)
 def test_it_is_sealed_like_any_program(bench: Bench) -> None:
     run, _ = bench.run(bench.request())
     (bench.cwd / "made.txt").unlink()

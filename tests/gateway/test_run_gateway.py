@@ -121,7 +121,11 @@ def test_a_replay_asks_nobody_and_says_nothing_where_nothing_differs(place: Plac
     assert not any(isinstance(event, UsageDelta) for event in events)
 
 
-@pytest.mark.skipif(best_wall() is not NAMESPACES, reason="no namespaces here: allow user namespaces")
+@pytest.mark.skipif(
+    best_wall() is not NAMESPACES,
+    reason="this system gives no namespaces to its users: `sysctl kernel.apparmor_restrict_unprivileged_userns=0` "
+    "(Ubuntu), or `sysctl kernel.unprivileged_userns_clone=1` (Debian), as root",
+)
 def test_what_a_seal_puts_into_the_folder_is_no_difference(place: Place) -> None:
     place.script([{"call": "run", "command": "ls -a; find . -maxdepth 1 | sort"}, {"text": "Done."}])
     run, _ = place.run()
@@ -148,7 +152,11 @@ draw(".", "")
 """
 
 
-@pytest.mark.skipif(best_wall() is not NAMESPACES, reason="no namespaces here: allow user namespaces")
+@pytest.mark.skipif(
+    best_wall() is not NAMESPACES,
+    reason="this system gives no namespaces to its users: `sysctl kernel.apparmor_restrict_unprivileged_userns=0` "
+    "(Ubuntu), or `sysctl kernel.unprivileged_userns_clone=1` (Debian), as root",
+)
 def test_what_a_seal_puts_into_a_folder_of_the_folder_is_no_difference(place: Place) -> None:
     (place.cwd / ".github").mkdir()
     (place.cwd / ".github/notes.md").write_text("mine")

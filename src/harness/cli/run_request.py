@@ -103,7 +103,6 @@ def _with_files(
     prompt: str, arguments: argparse.Namespace, agent: Agent
 ) -> tuple[str, tuple[Attachment, ...]]:
     """The prompt and what is beside it; text files become part of it for a program that takes none. Raises UsageError."""
-    from harness.clients.conversations.conversation import accepts_files, message_of
     from harness.clients.custom_commands import expanded_prompt
     from harness.clients.prompt_files import attached_files, mentioned_files
 
@@ -113,6 +112,11 @@ def _with_files(
         files += mentioned_files(prompt, cwd)
     if not files:
         return prompt, ()
+    from harness.clients.conversations.conversation import (
+        accepts_files,
+        message_of,
+    )  # all of a session: most have no files
+
     text, files_left = message_of(prompt, files, takes_files=accepts_files(agent))
     if files_left and not accepts_files(agent):
         raise UsageError(

@@ -14,7 +14,6 @@ from harness.contracts.agent import Agent
 from harness.contracts.pointing import Pointing
 from harness.contracts.request import GatewayOptions, Request
 from harness.errors import UsageError
-from harness.models.registry import PROVIDERS
 from harness.process.version_probe import parse_version
 
 if TYPE_CHECKING:
@@ -82,6 +81,8 @@ def _has_key(agent: Agent, request: Request, environ: Mapping[str, str]) -> bool
     pointing: Pointing | None = load_part(agent.name, "gateway")
     if pointing is None or pointing.not_beside or (pointing.needs_model and not request.model):
         return False
+    from harness.models.registry import PROVIDERS  # only here: it brings all that asks a model
+
     provider, slash, _ = request.model.partition("/")
     provider_known = PROVIDERS.get(provider if slash and provider in PROVIDERS else pointing.provider)
     keys = provider_known.keys if provider_known is not None else ()

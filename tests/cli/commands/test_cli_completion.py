@@ -14,7 +14,7 @@ from harness.clients import formats
 from harness.errors import how_to_install
 from python_programs import PYTHON
 
-shtab = pytest.importorskip("shtab")
+shtab = pytest.importorskip("shtab", reason="completion is written by shtab: pip install shtab")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])

@@ -16,7 +16,7 @@ from harness.native.tools import fetch as fetch_module
 from harness.native.tools.fetch import FetchTool, text_of_page
 from tool_kit import Bench
 
-pytest.importorskip("httpx")
+pytest.importorskip("httpx", reason="the tool asks with httpx: pip install httpx")
 
 PAGE = b"""<!doctype html><html><head><title>A page</title><style>p { color: red }</style>
 <script>alert("<p>no</p>")</script></head><body><h1>Head  line</h1><p>One &amp; <b>two</b>.</p>

@@ -85,7 +85,7 @@ class Connected:
 
 @pytest.fixture
 def connected(bench: Bench) -> Connected:
-    pytest.importorskip("mcp")
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed: pip install mcp")
     return Connected(bench)
 
 

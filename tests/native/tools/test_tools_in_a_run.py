@@ -290,7 +290,7 @@ def test_a_run_that_cannot_be_confined_does_not_begin(runs: Runs, monkeypatch: p
 
 
 def test_servers_of_an_mcp_file_serve_a_run_and_bad_ones_are_a_warning(runs: Runs) -> None:
-    pytest.importorskip("mcp")
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed: pip install mcp")
     server = str(Path(__file__).with_name("mcp_server.py"))
     file = runs.bench.outside / "mcp.json"
     good = {"command": sys.executable, "args": [server]}
@@ -306,7 +306,7 @@ def test_servers_of_an_mcp_file_serve_a_run_and_bad_ones_are_a_warning(runs: Run
 
 
 def test_tools_that_a_server_gains_can_be_called_with_the_next_step(runs: Runs) -> None:
-    pytest.importorskip("mcp")
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed: pip install mcp")
     file = runs.bench.outside / "mcp.json"
     server = {"command": sys.executable, "args": [str(Path(__file__).with_name("mcp_server.py"))]}
     file.write_text(json.dumps({"mcpServers": {"small": server}}))
@@ -316,7 +316,7 @@ def test_tools_that_a_server_gains_can_be_called_with_the_next_step(runs: Runs) 
 
 @pytest.mark.parametrize("answer", ["Ada", None])
 def test_a_question_of_a_server_is_asked_of_the_user(runs: Runs, answer: str | None) -> None:
-    pytest.importorskip("mcp")
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed: pip install mcp")
     file = runs.bench.outside / "mcp.json"
     server = {"command": sys.executable, "args": [str(Path(__file__).with_name("mcp_server.py"))]}
     file.write_text(json.dumps({"mcpServers": {"small": server}}))
@@ -332,7 +332,7 @@ def test_a_question_of_a_server_is_asked_of_the_user(runs: Runs, answer: str | N
 
 
 def test_a_run_that_is_stopped_while_servers_start_still_ends_whole(runs: Runs) -> None:
-    pytest.importorskip("mcp")
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed: pip install mcp")
     file = runs.bench.outside / "mcp.json"
     server = [sys.executable, str(Path(__file__).with_name("mcp_server.py")), "silent"]
     file.write_text(json.dumps({"mcpServers": {"silent": {"command": server[0], "args": server[1:]}}}))

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -38,8 +39,10 @@ from harness.errors import HarnessError, UsageError
 from harness.folds.inbox.asks import check_shown
 from harness.log.private_files import make_private_directory
 from harness.log.run_tree import RunTree
-from harness.runs.run import Run
 from harness.system.contract import system
+
+if TYPE_CHECKING:
+    from harness.runs.run import Run
 
 _SUFFIX = ".sock"
 _LONGEST_PATH = 96
