@@ -94,6 +94,32 @@ def test_another_event_loop_is_refused_and_does_not_hang() -> None:
     run(main)
 
 
+def test_a_harness_that_is_closed_twice_at_once_belongs_to_its_loop_until_both_are_done() -> None:
+    async def main() -> None:
+        held, released = asyncio.Event(), asyncio.Event()
+        is_second = iter((False, True))
+
+        async def close_workspace() -> None:
+            if next(is_second, False):
+                held.set()
+                await released.wait()
+
+        def elsewhere() -> None:
+            with pytest.raises(UsageError, match="lives in another event loop"):
+                asyncio.run(asyncio.wait_for(_awaited(lambda: harness.send_message(content="a")), 5))
+
+        async with opened(Model("Hi.")) as (harness, _):
+            harness.internals.workspaces.destroy = close_workspace  # type: ignore[method-assign]
+            closings = [asyncio.create_task(harness.destroy()) for _ in range(2)]
+            await held.wait()
+            await asyncio.wait(closings, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.to_thread(elsewhere)
+            released.set()
+            await asyncio.gather(*closings)
+
+    run(main)
+
+
 async def _called(use: Callable[[], Any]) -> Any:
     return use()
 

@@ -306,8 +306,17 @@ class Harness(SessionMethods[State], ThreadMethods):
         What fails on the way is logged, and the rest is closed anyway. `init` may be called again afterwards. Raises
         UsageError in another event loop than that of `init`.
         """
+        self.internals.require_loop()
+        self._closings += 1
+        try:
+            await self._close()
+        finally:
+            self._closings -= 1
+        if not self._closings:  # another one that is under way still belongs to this loop
+            self.internals.services = self.internals.loop = None
+
+    async def _close(self) -> None:
         parts, sessions = self.internals, self.sessions()
-        parts.require_loop()
         for session in sessions:
             session.thread.is_closed = True  # at once: who is waiting for something opens none any more
         for session in sessions:
@@ -324,7 +333,6 @@ class Harness(SessionMethods[State], ThreadMethods):
         browser, parts.browser = parts.browser, None
         if browser is not None:
             await _quietly(browser.close, "the browser could not be closed")
-        parts.services = parts.loop = None
 
     @property
     def mcp(self) -> HarnessMcp:
@@ -556,7 +564,7 @@ class Harness(SessionMethods[State], ThreadMethods):
     def _first_core(self, parts: HarnessParts, id: str, resource_id: str) -> SessionCore:
         self.internals: HarnessParts = parts
         self.id: str = id
-        self._resource_id, self._sessions = resource_id, {}
+        self._resource_id, self._sessions, self._closings = resource_id, {}, 0
         self.session = self._new_session()
         return self.session.internals
 
