@@ -45,6 +45,12 @@ async def test_a_real_program_calls_tools_of_this_process_and_asks_through_them(
     turns = [
         {"call": "mcp", "server": server, "tool": "count_lines", "input": {"text": "a\nb"}},
         {"call": "mcp", "server": server, "tool": "ask_the_user", "input": {"question": "Which colour?"}},
+        {
+            "call": "mcp",
+            "server": server,
+            "tool": "submit_plan",
+            "input": {"title": "Paint", "plan": "Paint it."},
+        },
         {"text": "All done."},
     ]
     script = parse_script({"turns": turns})
@@ -72,9 +78,14 @@ async def test_a_real_program_calls_tools_of_this_process_and_asks_through_them(
             [question] = session.suspensions.all()
             assert question.tool_name == "ask_user"
             question.answer("blue")
+            await record.until(lambda: bool(session.suspensions.all()) or ends(record))
+            [plan] = session.suspensions.all()
+            assert (plan.tool_name, plan.plan) == ("submit_plan", "Paint it.")
+            plan.reject("Which wall?")
             outcome = await sending
             assert (outcome.success, outcome.text) == (True, "All done.")
             outputs = [event.output for event in log_of(harness) if isinstance(event, ToolEnd)]
             assert any("2 lines" in output for output in outputs)
             assert any("User answered: blue" in output for output in outputs)
+            assert any("Which wall?" in output for output in outputs)
             check(harness, log_of(harness))
