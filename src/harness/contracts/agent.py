@@ -143,6 +143,8 @@ class TwoWay(msgspec.Struct, frozen=True, kw_only=True):
     """The first version that asks about everything when it is to; empty: all of them do."""
     delta_keys: tuple[str, ...] | None = None
     """As `Agent.delta_keys`, where its two-way stream has other ones."""
+    has_schema_at_start: bool = False
+    """The schema of an answer is an option of the process, not of a prompt: another one needs another process."""
     transport: Literal["stdio", "http"] = "stdio"
     """How the process is reached: over its stdin and stdout, or as a local HTTP server whose address it prints."""
 

@@ -193,7 +193,7 @@ def _connect(launch: Launch) -> Child:
 
 
 def _identity(launch: Launch) -> tuple[object, ...]:
-    request, plan = launch.request, launch.gateway
+    request, plan, two_way = launch.request, launch.gateway, launch.agent.two_way
     env = {name: value for name, value in launch.invocation.env.items() if name not in launch.run_variables}
     return (
         *(request.gateway, request.sealed, (plan.upstream, plan.model) if plan is not None else None),
@@ -201,4 +201,5 @@ def _identity(launch: Launch) -> tuple[object, ...]:
         *(request.permissions, request.sandbox, request.mcp, request.extra_args),
         *request.tool_servers,
         *(request.system_prompt, request.append_system_prompt, request.effort),
+        request.output_schema if two_way is not None and two_way.has_schema_at_start else None,
     )

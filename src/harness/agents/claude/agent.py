@@ -145,6 +145,8 @@ def conversation_command(request: Request, version: Version) -> CommandLine:
     one_way = command(replace(request, permissions="agent-default"), version)
     args = [*one_way.args, "--input-format", "stream-json", "--permission-prompt-tool", "stdio"]
     args += ["--replay-user-messages", *_CONVERSATION_PERMISSIONS[request.permissions]]
+    if request.output_schema is not None:
+        args += ["--json-schema", msgspec.json.encode(request.output_schema).decode()]
     return CommandLine(args=tuple(args), env=ENVIRONMENT)
 
 
@@ -457,7 +459,8 @@ AGENT = Agent(
         translator=ClaudeTranslator,
         capabilities=ClaudeControl.capabilities,
         tools=CLAUDE,
-        supports=_SUPPORTS | {"tool_servers"},
+        supports=_SUPPORTS | {"output_schema", "tool_servers"},
+        has_schema_at_start=True,
         since=_CONVERSATION_SINCE,
         asks_since=_ASKS_SINCE,
     ),
