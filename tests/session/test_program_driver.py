@@ -13,7 +13,7 @@ from harness.contracts.model import Attachment
 from harness.events import Error, Message, Relay, RelayReply, Result, SteeringQueued, ToolEnd
 from harness.log.stores.files import FileStore
 from harness.runs.audit import check
-from harness.session.config import CommandAgent, Mode, PermissionPolicy
+from harness.session.config import CommandAgent, Mode, PermissionAnswer
 from harness_kit import Record, log_of, opened
 from running_kit import NO_MODEL, fake_claude, in_loop, notes, texts
 
@@ -211,7 +211,7 @@ async def test_a_turn_that_no_one_asked_for_is_a_run_of_its_own(tmp_path: Path) 
 @pytest.mark.parametrize("policy", ["deny", "ask"])
 @in_loop
 async def test_a_program_that_reads_unasked_is_not_run_under_a_rule_of_the_session_about_reading(
-    policy: PermissionPolicy,
+    policy: PermissionAnswer,
 ) -> None:
     for agent in ("gemini", "copilot", "droid"):
         mode = Mode(id="build", agent=CommandAgent(name=agent, permissions="ask"), default=True)

@@ -28,13 +28,13 @@ from harness.gateway.reply import Reply
 from harness.models.failure import ModelFailure, Retries
 from harness.models.wires.wire import (
     AnswerCall,
-    AnswerPart,
     AnswerReasoning,
     AnswerText,
     ModelRequest,
     StreamFailure,
     Tokens,
     WireAnswer,
+    WirePart,
     encode,
 )
 
@@ -280,7 +280,7 @@ class _Arriving:
                 self._next = event
         return self._next
 
-    def _parts(self) -> Iterator[AnswerPart]:
+    def _parts(self) -> Iterator[WirePart]:
         has_said = False
         while (event := self._peek()) is not None:
             match event:
@@ -340,11 +340,11 @@ class _Arriving:
 class _Parts:
     """Parts that arrive once, and can be looked at again."""
 
-    def __init__(self, coming: Iterator[AnswerPart]) -> None:
+    def __init__(self, coming: Iterator[WirePart]) -> None:
         self._coming = coming
-        self._known_parts: list[AnswerPart] = []
+        self._known_parts: list[WirePart] = []
 
-    def __iter__(self) -> Iterator[AnswerPart]:
+    def __iter__(self) -> Iterator[WirePart]:
         yield from self._known_parts
         for part in self._coming:
             self._known_parts.append(part)

@@ -41,13 +41,13 @@ from harness.formats.fields import record_of
 from harness.lab.tool_calls import as_offered, render
 from harness.models.wires.wire import (
     AnswerCall,
-    AnswerPart,
     AnswerReasoning,
     AnswerText,
     JsonObject,
     ModelRequest,
     Tokens,
     WireAnswer,
+    WirePart,
     encode,
     records,
 )
@@ -235,9 +235,9 @@ def _texts_of(conversations: Iterable[ScriptConversation], side: str) -> set[str
     return {_folded(text) for text in (*texts, OVER, side, _filler(99)) if text.strip()}
 
 
-def _parts(turn: ScriptTurn, faults: list[Fault], request: ModelRequest, id: str) -> list[AnswerPart]:
+def _parts(turn: ScriptTurn, faults: list[Fault], request: ModelRequest, id: str) -> list[WirePart]:
     is_malformed = any(isinstance(fault, ArgumentsFault) for fault in faults)
-    parts: list[AnswerPart] = []
+    parts: list[WirePart] = []
     for item in turn.parts:
         part = as_offered(item, request.tools) if isinstance(item, Alternatives) else item
         match part:
@@ -260,7 +260,7 @@ def _filler(size_bytes: int) -> str:
     return (line * (size_bytes // 100 + 1))[:size_bytes]
 
 
-def _harmless(request: ModelRequest, text: str, id: str) -> tuple[AnswerPart, ...]:
+def _harmless(request: ModelRequest, text: str, id: str) -> tuple[WirePart, ...]:
     """The tool that must be called, the JSON that must come, or else a short text."""
     if request.forced_tool:
         sample = record_of(_sample(request.tools.get(request.forced_tool, {}), text))

@@ -18,7 +18,7 @@ from harness.log.store import Metadata
 from harness.system.plain_text import plain_text
 
 ToolCategory: TypeAlias = Literal["read", "edit", "execute", "mcp", "other"]
-PermissionPolicy: TypeAlias = Literal["allow", "ask", "deny"]
+PermissionAnswer: TypeAlias = Literal["allow", "ask", "deny"]
 
 ToolList: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """Tools, or typed functions that become tools. In a mapping, the keys are their names, also for rules."""

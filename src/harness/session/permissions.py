@@ -46,7 +46,7 @@ from harness.session.builtin.ask_user import AskUserTool
 from harness.session.builtin.notification_inbox import NotificationInboxTool
 from harness.session.builtin.submit_plan import SubmitPlanTool
 from harness.session.builtin.tasks import TaskTool
-from harness.session.config import BUILTIN_TOOLS, PermissionPolicy, ToolCategory
+from harness.session.config import BUILTIN_TOOLS, PermissionAnswer, ToolCategory
 from harness.session.memory.recall import RecallTool
 from harness.session.outputs import FinalAnswerTool
 from harness.session.public_side import public
@@ -191,15 +191,15 @@ class SessionPermissions:
         self.folder = WorkFolder(root=os.path.realpath(directory), programs=free_programs(environ))
         self.settings = rules_in(directory).rules
 
-    def get_rules(self) -> dict[str, dict[str, PermissionPolicy]]:
+    def get_rules(self) -> dict[str, dict[str, PermissionAnswer]]:
         """The rules: `categories` and `tools`, each from a name to `allow`, `ask` or `deny`."""
         return {kind: self._rules(kind) for kind in KINDS}
 
-    async def set_for_category(self, *, category: ToolCategory, policy: PermissionPolicy) -> None:
+    async def set_for_category(self, *, category: ToolCategory, policy: PermissionAnswer) -> None:
         """Set the rule for all tools of a category. Raises UsageError for an unknown one."""
         await self._set("categories", category, policy)
 
-    async def set_for_tool(self, *, tool_name: str, policy: PermissionPolicy) -> None:
+    async def set_for_tool(self, *, tool_name: str, policy: PermissionAnswer) -> None:
         """Set the rule for a tool; it takes precedence over that of its category."""
         await self._set("tools", tool_name, policy)
 
@@ -283,7 +283,7 @@ class SessionPermissions:
     def _denies(self, rules: Sequence[Rule], tool_name: str) -> bool:
         return denial_of(ProposedCall(tool=tool_name), rules, self.folder) is not None
 
-    def resolve(self, tool_name: str) -> PermissionPolicy:
+    def resolve(self, tool_name: str) -> PermissionAnswer:
         """The decision for the tool of that name, regardless of arguments."""
         return self.decide(tool_name, self.standing(tool_name, None))
 
@@ -334,7 +334,7 @@ class SessionPermissions:
         ]
         return [*of_agent(self.settings, agent), *rules, *(grant.rule for grant in self._grants.values())]
 
-    def decide(self, tool_name: str, standing: ToolClass) -> PermissionPolicy:
+    def decide(self, tool_name: str, standing: ToolClass) -> PermissionAnswer:
         """Decide in the order above, for any call of a tool: narrower grants say nothing of it."""
         rules = [rule for rule in self.as_rules() if rule.is_whole]
         call = _classed(ProposedCall(tool=tool_name), standing)
@@ -414,7 +414,7 @@ class SessionPermissions:
         _logger.warning("tool_category_resolver gives no category for %s: %r", tool_name, found)
         return None
 
-    def _rules(self, kind: str) -> dict[str, PermissionPolicy]:
+    def _rules(self, kind: str) -> dict[str, PermissionAnswer]:
         """The stored rules of a kind. Invalid entries are ignored, so the user is asked."""
         rules = self._state.peek(RULES_KEY)
         found = rules.get(kind) if isinstance(rules, Mapping) else None
@@ -422,7 +422,7 @@ class SessionPermissions:
             return {}
         return {str(name): policy for name, policy in found.items() if policy in POLICIES}
 
-    async def _set(self, kind: str, name: str, policy: PermissionPolicy) -> None:
+    async def _set(self, kind: str, name: str, policy: PermissionAnswer) -> None:
         rules: dict[str, Any] = self.get_rules()
         rules[kind] = {**rules[kind], name: policy}
         await self._state.set({RULES_KEY: rules})

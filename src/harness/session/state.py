@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.events import Event, Signal, StateChanged
-from harness.session.config import PermissionPolicy, ToolCategory, check_event
+from harness.session.config import PermissionAnswer, ToolCategory, check_event
 from harness.session.public_side import public
 from harness.session.signals import create
 from harness.session.state_schema import plain_json, schema_of, without_halves
@@ -31,7 +31,7 @@ else:
 
 RULES_KEY = "permissionRules"
 KINDS = ("categories", "tools")
-POLICIES = get_args(PermissionPolicy)
+POLICIES = get_args(PermissionAnswer)
 
 
 def check_rules(value: Any) -> None:

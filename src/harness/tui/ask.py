@@ -11,13 +11,13 @@ from harness.formatting.amounts import age
 from harness.formatting.approval import lines_of
 from harness.formatting.columns import pieces, wrapped
 from harness.formatting.escapes import neutralised, revealed
-from harness.tui.lines import TextLine, TextPiece, fitted, length
+from harness.tui.lines import StyledPiece, TextLine, fitted, length
 from harness.tui.rows import home_path
 
 _QUESTIONS = {"plan": "is this plan good?", "question": "it asks", "tool": "it waits for an answer"}
 _ALL = 10_000
-_INLINE_YES: tuple[TextPiece, ...] = (("", "    "), ("key", "y"), ("", " once"))
-_INLINE_NO: tuple[TextPiece, ...] = (
+_INLINE_YES: tuple[StyledPiece, ...] = (("", "    "), ("key", "y"), ("", " once"))
+_INLINE_NO: tuple[StyledPiece, ...] = (
     ("", "  "),
     ("key", "n"),
     ("", " no  "),
@@ -52,7 +52,7 @@ def box(row: InboxRow, ask: RowAsk, asking: Asking, width: int, now_ms: int, mos
     waits = f" waits {age(now_ms - ask.asked_ms)} ──╮ " if ask.asked_ms else " ──╮ "
     number = f" 1 of {len(row.asks)} " if len(row.asks) > 1 else ""
     heading = fitted([("yellow", f" ╭─ {title(ask)} {number}")], width - len(waits))
-    line_filled: TextPiece = ("yellow", "─" * (width - len(waits) - length(heading)))
+    line_filled: StyledPiece = ("yellow", "─" * (width - len(waits) - length(heading)))
     lines: list[TextLine] = [[*heading, line_filled, ("yellow", waits)]]
     gap: list[TextLine] = [()] if not is_cut and len(body) + len(answers) + 3 <= most else []
     lines += [_framed(line, width) for line in (*body, *gap, *answers)]
@@ -122,16 +122,16 @@ def answer_lines(row: InboxRow, ask: RowAsk, width: int) -> list[TextLine]:
     """The keys, with all that each of them allows."""
     if not row.can.answer:
         return [[("dim", "It cannot be answered from here.")]]
-    view: list[TextPiece] = [("key", "v"), ("", " view in full")]
-    because: list[TextPiece] = [("key", "e"), ("", " no, because …  ")]
+    view: list[StyledPiece] = [("key", "v"), ("", " view in full")]
+    because: list[StyledPiece] = [("key", "e"), ("", " no, because …  ")]
     if ask.kind in ("question", "tool"):
-        numbers: list[TextPiece] = [("key", "1–9"), ("", " choose   ")] if _has_options(ask) else []
+        numbers: list[StyledPiece] = [("key", "1–9"), ("", " choose   ")] if _has_options(ask) else []
         return [[*numbers, ("key", "e"), ("", " your own words   "), *view]]
     if ask.kind == "plan":
         plan = (("y", " approve   "), ("n", " send back   "), ("e", " what to change …   "))
         return [[*(part for key, words in plan for part in (("key", key), ("", words))), *view]]
     options = options_of(ask)
-    yes: list[TextPiece] = [
+    yes: list[StyledPiece] = [
         ("key", "y"),
         ("", " once   " if not has_marks(ask) else " once, after another look   "),
     ]
@@ -172,7 +172,7 @@ def inline_lines(ask: RowAsk, width: int) -> tuple[TextLine, TextLine]:
     if not fits_inline(ask, width):
         return first, [("", "    "), ("key", "↵"), ("", " look at it, then answer")]
     if ask.kind != "permission":
-        numbers: list[TextPiece] = [("key", "1–9"), ("", " choose  ")] if _has_options(ask) else []
+        numbers: list[StyledPiece] = [("key", "1–9"), ("", " choose  ")] if _has_options(ask) else []
         return first, [
             ("", "    "),
             *numbers,
@@ -184,16 +184,16 @@ def inline_lines(ask: RowAsk, width: int) -> tuple[TextLine, TextLine]:
     return first, [*_INLINE_YES, *_inline_always(ask, width), *_INLINE_NO]
 
 
-def _inline_subject(ask: RowAsk) -> TextPiece:
+def _inline_subject(ask: RowAsk) -> StyledPiece:
     return (
         "bold",
         f"    {'$ ' if is_command(ask) else ''}{revealed(ask.subject or ask.question, is_line=True)}",
     )
 
 
-def _inline_always(ask: RowAsk, width: int) -> list[TextPiece]:
+def _inline_always(ask: RowAsk, width: int) -> list[StyledPiece]:
     words = [words for key, (_, words) in options_of(ask).items() if key == "a"]
-    parts: list[TextPiece] = [("", "  "), ("key", "a"), ("blue", f" {words[0]}")] if words else []
+    parts: list[StyledPiece] = [("", "  "), ("key", "a"), ("blue", f" {words[0]}")] if words else []
     return parts if length([*_INLINE_YES, *parts, *_INLINE_NO]) <= width else []
 
 

@@ -20,7 +20,7 @@ from textual.widgets import TextArea
 
 from harness.errors import UsageError
 from harness.formatting.escapes import neutralised
-from harness.tui.lines import TextBlock, TextLine, TextPiece, rule
+from harness.tui.lines import StyledPiece, TextBlock, TextLine, rule
 
 _AT = re.compile(r"(?:^|\s)@([^\s@]*)$")
 _REMEMBERED = 100
@@ -240,7 +240,7 @@ class Composer(Vertical):
         if not self.is_mounted:
             return
         width = max(self.size.width, 20)
-        heading: list[TextPiece] = []
+        heading: list[StyledPiece] = []
         if self.is_open and self.mode is not WRITE:
             heading = [("dim", "── "), ("yellow", f"{self.mode.lead} ")]
         lead = rule(heading, width)

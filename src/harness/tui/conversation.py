@@ -12,7 +12,7 @@ from textual.strip import Strip
 from harness.clients.inbox.contract import EventTail
 from harness.errors import HarnessError
 from harness.events import Event
-from harness.tui.lines import LineView, TextPiece, parts_of, strip_of, text_of
+from harness.tui.lines import LineView, StyledPiece, parts_of, strip_of, text_of
 from harness.tui.transcript_lines import LineTag, TranscriptLines
 
 _BUDGET_S = 0.02
@@ -103,7 +103,7 @@ class ConversationPane(LineView):
             return strip_of([("dim", f" {self.message}")], width, self.palette)
         line = self._line_at(at)
         is_selected = at == self.cursor and self.has_focus
-        lead: TextPiece = ("bold", "▶") if is_selected else ("", " ")
+        lead: StyledPiece = ("bold", "▶") if is_selected else ("", " ")
         parts = parts_of(self.text.tail if line is None else self.text.lines[line])
         if line is not None and (folded := self._folded & {self.text.tags[line].spawns}):
             parts.append(("dim", f"  … {self._hidden(folded)} lines, ↵ opens"))
@@ -229,8 +229,8 @@ class ConversationPane(LineView):
         )
 
 
-def _marked(parts: Sequence[TextPiece], wanted_text: str) -> list[TextPiece]:
-    out: list[TextPiece] = []
+def _marked(parts: Sequence[StyledPiece], wanted_text: str) -> list[StyledPiece]:
+    out: list[StyledPiece] = []
     for style, text in parts:
         rest, low = text, text.lower()
         # Lower case may be longer for a few letters; then the mark is left out, the line is still found.

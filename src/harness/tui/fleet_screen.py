@@ -22,9 +22,9 @@ from harness.formatting.escapes import single_line
 from harness.tui.fleet_data import FleetSource
 from harness.tui.lines import (
     LineView,
+    StyledPiece,
     TextBlock,
     TextLine,
-    TextPiece,
     aligned,
     fitted,
     length,
@@ -271,7 +271,7 @@ class FleetScreen(Screen[str | None], inherit_bindings=False):
         if self._message:
             return fitted([("yellow", f" {self._message}")], width)
         keys = _KEYS_OF_ONE if self._fleet_name else _KEYS_OF_LIST
-        line: list[TextPiece] = [("", " ")]
+        line: list[StyledPiece] = [("", " ")]
         for key, words in keys:
             if length([*line, ("", f"{key} {words}")]) < width:
                 line += [("key", key), ("", f" {words}  ")]
@@ -286,11 +286,11 @@ _KEYS_OF_LIST = (("j k", "move"), ("↵", "open"), ("esc", "back"))
 _KEYS_OF_ONE = (("h j k l", "move"), ("↵", "conversation"), ("=", "compare"), ("x", "stop"))
 
 
-def summary_line(summary: FleetSummary, *, is_narrow: bool = False) -> list[TextPiece]:
+def summary_line(summary: FleetSummary, *, is_narrow: bool = False) -> list[StyledPiece]:
     ended_count = summary.passed + summary.failed + summary.done + summary.errors
     money = f"{'' if summary.is_cost_complete else '≥'}${summary.cost_usd:.2f}"
     budget = f" of ${summary.budget_usd:.2f}" if summary.budget_usd is not None and not is_narrow else ""
-    line: list[TextPiece] = [
+    line: list[StyledPiece] = [
         ("bold", f" {single_line(summary.name)}"),
         ("", f"  {STATES[summary.state]} · {ended_count}/{summary.cases} · "),
     ]
@@ -310,9 +310,9 @@ def list_lines(fleets: Sequence[FleetSummary], at: int, width: int) -> tuple[lis
         return [*empty, [("", " harness fleet run tasks/ -a claude -a codex --repeats 5")]], -1
     lines: list[TextLine] = []
     for number, fleet in enumerate(fleets):
-        lead: TextPiece = ("bold", "▶") if number == at else ("", " ")
+        lead: StyledPiece = ("bold", "▶") if number == at else ("", " ")
         if fleet.state == "broken":
-            words: list[TextPiece] = [
+            words: list[StyledPiece] = [
                 ("bold", f" {single_line(fleet.name)}"),
                 ("red", f"  {single_line(fleet.problem)}"),
             ]
@@ -358,7 +358,7 @@ def _grid(view: FleetView, at: int, width: int) -> list[TextLine]:
     for row, task in enumerate(view.tasks):
         title = cut(single_line(task), first)
         is_here = across > 0 and row == at // across
-        line: list[TextPiece] = [("bold", "▶ ") if is_here else ("", "  ")]
+        line: list[StyledPiece] = [("bold", "▶ ") if is_here else ("", "  ")]
         line.append(("bold" if is_here else "", title + " " * (first - columns(title))))
         for number, wide in enumerate(widths):
             line.append(("", "  "))

@@ -29,7 +29,7 @@ from harness.tui.composer import Composer
 from harness.tui.conversation import ConversationPane
 from harness.tui.inbox_list import Held, ListPane
 from harness.tui.keys import SHORT
-from harness.tui.lines import TextBlock, TextLine, TextPiece, aligned, fitted, length, strip_of
+from harness.tui.lines import StyledPiece, TextBlock, TextLine, aligned, fitted, length, strip_of
 from harness.tui.notices import Notices
 from harness.tui.rows import head_lines
 from harness.tui.screens import Pager
@@ -391,14 +391,14 @@ class InboxView(Screen[None], inherit_bindings=False):
         width = self.size.width
         needs = sum(row.state in NEEDS_YOU for row in self.rows.values())
         works = sum(row.state in WORKS for row in self.rows.values())
-        line: list[TextPiece] = [("bold", " harness  " if not self.is_narrow else " harness ")]
+        line: list[StyledPiece] = [("bold", " harness  " if not self.is_narrow else " harness ")]
         if notice := self.data.notice:
             line.append(("red", single_line(notice)))
         else:
             line.append(("yellow" if needs else "dim", f"{needs} need you" if needs != 1 else "1 needs you"))
             line.append(("", f" · {works} {'run' if self.is_narrow else 'running'}"))
             line.append(("dim", f" · {self._spent()}"))
-        keys: list[TextPiece] = [
+        keys: list[StyledPiece] = [
             ("dim", "? keys  q quit " if self.is_narrow else "/ search   ? keys   q quit ")
         ]
         self.query_one("#header", TextBlock).show([aligned(line, keys, width)])
@@ -450,7 +450,7 @@ class InboxView(Screen[None], inherit_bindings=False):
             )
         else:
             lines.append(())
-        keys: list[TextPiece] = [("", " ")]
+        keys: list[StyledPiece] = [("", " ")]
         for key, words in SHORT:
             if length([*keys, ("", f"{key} {words}")]) < width:
                 keys += [("key", key), ("", f" {words} ")]
@@ -463,7 +463,7 @@ class InboxView(Screen[None], inherit_bindings=False):
         return [("dim", f"{'─' * left_width}┴{'─' * (width - left_width - 1)}")]
 
 
-def _alike_words(alike: Sequence[tuple[InboxRow, RowAsk]], *, is_narrow: bool) -> list[TextPiece]:
+def _alike_words(alike: Sequence[tuple[InboxRow, RowAsk]], *, is_narrow: bool) -> list[StyledPiece]:
     count = len(alike)
     what = "" if is_narrow else f": {single_line(alike[0][1].title)}"
     all_of_them = "both" if count == 2 else f"all {count}"

@@ -21,9 +21,9 @@ from textual.widget import Widget
 from harness.formatting.columns import columns, cut
 from harness.formatting.escapes import single_line
 
-TextPiece: TypeAlias = tuple[str, str]
+StyledPiece: TypeAlias = tuple[str, str]
 """A style of `COLOURED`, and a text."""
-TextLine: TypeAlias = Sequence[TextPiece]
+TextLine: TypeAlias = Sequence[StyledPiece]
 
 COLOURED: dict[str, Style] = {
     "": Style(),
@@ -61,7 +61,7 @@ _WIDE_SIGNS = str.maketrans({"⏺": "•", "⏸": "‖"})
 """Two cells wide in many terminals, one in others."""
 
 
-def parts_of(painted: str) -> list[TextPiece]:
+def parts_of(painted: str) -> list[StyledPiece]:
     """A line that a view has painted, in parts."""
     if "\x1b" not in painted:
         return [("", painted)]
@@ -72,9 +72,9 @@ def parts_of(painted: str) -> list[TextPiece]:
     ]
 
 
-def fitted(line: TextLine, width: int) -> list[TextPiece]:
+def fitted(line: TextLine, width: int) -> list[StyledPiece]:
     """Cut to a width; what is missing shows as an ellipsis."""
-    out: list[TextPiece] = []
+    out: list[StyledPiece] = []
     for style, text in line:
         piece, width_needed = _fit(text, width)
         width -= width_needed
@@ -92,7 +92,7 @@ def _fit(text: str, width: int) -> tuple[str, int]:
 _columns = lru_cache(maxsize=4096)(columns)
 
 
-def aligned(left_line: TextLine, right: TextLine, width: int) -> list[TextPiece]:
+def aligned(left_line: TextLine, right: TextLine, width: int) -> list[StyledPiece]:
     """Two parts of a line at its two ends; the left one is cut."""
     width_needed = length(right)
     start = fitted(left_line, max(width - width_needed, 0))
@@ -103,7 +103,7 @@ def length(line: TextLine) -> int:
     return sum(_columns(text) for _, text in line)
 
 
-def rule(heading: TextLine, width: int, style: str = "dim") -> list[TextPiece]:
+def rule(heading: TextLine, width: int, style: str = "dim") -> list[StyledPiece]:
     """A heading, and a line up to the end."""
     heading_shown = fitted(heading, width)
     return [*heading_shown, (style, "─" * (width - length(heading_shown)))]

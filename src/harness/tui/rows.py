@@ -21,7 +21,7 @@ from harness.folds.inbox.row import NEEDS_YOU, WORKS, InboxRow, RowChild
 from harness.formatting.amounts import age
 from harness.formatting.columns import cut
 from harness.formatting.escapes import single_line
-from harness.tui.lines import TextLine, TextPiece, aligned, fitted, length, rule
+from harness.tui.lines import StyledPiece, TextLine, aligned, fitted, length, rule
 
 _WIDE = 56
 """From this width on, cost and context are shown."""
@@ -83,19 +83,19 @@ def _heading(section: str, count: int) -> TextLine:
 
 def row_line(
     row: InboxRow, width: int, now_ms: int, *, is_selected: bool, words: str = ""
-) -> list[TextPiece]:
+) -> list[StyledPiece]:
     """`words`: shown in place of its state, such as the answer that was just given."""
     room = _title_room(width)
     title = single_line(row.title[:200]) or row.id[:8]
     code = agent_code(row)
-    lead: list[TextPiece] = [
+    lead: list[StyledPiece] = [
         ("bold", "▶ ") if is_selected else ("", "  "),
         ("bold" if row.is_unseen else "", f"{_padded(title, room)}"),
         ("", f"{code:<2} "),
         STATE_SIGNS[row.state],
         ("", " "),
     ]
-    ends: list[TextPiece] = []
+    ends: list[StyledPiece] = []
     if width >= _WIDE and row.state not in NEEDS_YOU:
         ends.append(("dim", f"{_right(cost_of(row), 8)}{_right(context_of(row), 6)}"))
     at = when(row, now_ms) if not words else ""
@@ -112,7 +112,7 @@ def _title_room(width: int) -> int:
     return min(_WIDE_TITLE + (width - _WIDE) // 2, _WIDEST_TITLE)
 
 
-def child_line(entry: ListEntry, width: int, now_ms: int) -> list[TextPiece]:
+def child_line(entry: ListEntry, width: int, now_ms: int) -> list[StyledPiece]:
     child = entry.child
     assert child is not None
     room = _title_room(width) - 2
@@ -121,7 +121,7 @@ def child_line(entry: ListEntry, width: int, now_ms: int) -> list[TextPiece]:
         _doing(child.last_operation.text) if child.last_operation is not None else STATE_WORDS[child.state]
     )
     mark = STATE_SIGNS[child.state] if child.state in NEEDS_YOU else ("", " ")
-    lead: list[TextPiece] = [
+    lead: list[StyledPiece] = [
         ("dim", f"  {bar} {_padded(single_line(child.name[:100]) or 'sub-agent', room)}   ")
     ]
     return aligned(
@@ -131,7 +131,7 @@ def child_line(entry: ListEntry, width: int, now_ms: int) -> list[TextPiece]:
     )
 
 
-def heading_line(entry: ListEntry, width: int) -> list[TextPiece]:
+def heading_line(entry: ListEntry, width: int) -> list[StyledPiece]:
     return rule(entry.heading, width)
 
 
@@ -165,7 +165,7 @@ def head_lines(row: InboxRow, width: int, now_ms: int) -> list[TextLine]:
     )
     style, _ = STATE_SIGNS[row.state]
     state = ended_words(row) if row.failure is not None or row.limit is not None else STATE_WORDS[row.state]
-    facts: list[TextPiece] = [(style, f"{state}{since}")]
+    facts: list[StyledPiece] = [(style, f"{state}{since}")]
     if row.refused and row.failure is None:
         facts.append(("yellow", f" · {refusals_of(row)}"))
     facts += [("dim", f" · {fact}") for fact in _facts(row)]

@@ -28,7 +28,7 @@ from harness.formatting.calls import short_path
 from harness.formatting.escapes import neutralised, revealed, single_line
 from harness.tui.composer import ComposerText
 from harness.tui.keys import KEYS
-from harness.tui.lines import LineView, TextBlock, TextLine, TextPiece, aligned, rule, strip_of
+from harness.tui.lines import LineView, StyledPiece, TextBlock, TextLine, aligned, rule, strip_of
 from harness.tui.rows import home_path
 from harness.tui.source_data import ScreenData
 from harness.tui.transcript_lines import CallRange
@@ -82,7 +82,7 @@ class Pager(Screen[None], inherit_bindings=False):
         self.query_one(TextPane).focus()
 
     def on_resize(self) -> None:
-        hint: list[TextPiece] = [("dim", "j k space b  ·  "), ("key", "esc"), ("dim", " back ")]
+        hint: list[StyledPiece] = [("dim", "j k space b  ·  "), ("key", "esc"), ("dim", " back ")]
         width = self.size.width
         head = aligned([("bold", f" {self._heading}")], hint, width)
         self.query_one("#pager-head", TextBlock).show([head, rule((), width)])
@@ -162,7 +162,7 @@ class AlikeScreen(Screen[AlikeAnswer | None], inherit_bindings=False):
         ]
         for at, (row, ask) in enumerate(self._asks):
             tick = "☑" if at in self._ticked else "☐"
-            lead: TextPiece = ("bold", "▶ ") if at == self._cursor else ("", "  ")
+            lead: StyledPiece = ("bold", "▶ ") if at == self._cursor else ("", "  ")
             title = single_line(row.title[:200])
             lines.append(
                 [
@@ -241,7 +241,7 @@ class ChoiceField(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         del y
-        lead: TextPiece = ("bold", "▶ ") if self.has_focus else ("", "  ")
+        lead: StyledPiece = ("bold", "▶ ") if self.has_focus else ("", "  ")
         line = [lead, ("dim", f"{self._label:<12}"), ("bold", f"‹ {self._words(self.value) or 'none'} ›")]
         return strip_of(line, self.size.width, self._palette)
 

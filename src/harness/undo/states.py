@@ -8,13 +8,13 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["", "f", "l", "d", "x"]
+FileKind: TypeAlias = Literal["", "f", "l", "d", "x"]
 """Absent, file, link, folder; `x`: something is there that was not taken."""
 _TRIES = 3
 
 
 class PathState(NamedTuple):
-    kind: Kind = ""
+    kind: FileKind = ""
     mode: int = 0
     digest: bytes = b""
     """Of a file's content, or of where a link leads; of what was not taken: why."""
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     is_ignored: bool
 
 
-def kind_of(status: os.stat_result) -> Kind:
+def kind_of(status: os.stat_result) -> FileKind:
     mode = status.st_mode
     if stat.S_ISREG(mode):
         return "f"
@@ -56,7 +56,7 @@ def folders_above(path: str) -> list[str]:
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def read_whole(path: str, kind: Kind, folder: int | None = None) -> bytes | None:
+def read_whole(path: str, kind: FileKind, folder: int | None = None) -> bytes | None:
     """The content of a file, or where a link leads; None if it is written to without pause, or cannot be read.
 
     Never follows a link and never waits, as opening a pipe would. `folder`: a descriptor that `path` begins at.

@@ -25,7 +25,7 @@ from harness.config.files import data_directory
 from harness.errors import UsageError
 from harness.log.private_files import lock_alone, make_private_directory, open_private, replace_private
 from harness.undo.git_place import GitPlace
-from harness.undo.states import ABSENT, Kind, PathState, Seen
+from harness.undo.states import ABSENT, FileKind, PathState, Seen
 
 Phase: TypeAlias = Literal["before", "call", "after", "undo", "undone"]
 """`call`: at the beginning or the end of a call. `undo` and `undone`: around an undo, which is a turn of the user."""
@@ -75,7 +75,7 @@ class Undo(NamedTuple):
 
 class _SeenFile(msgspec.Struct, array_like=True):
     seq: int
-    paths: list[tuple[bytes, Kind, int, bytes, tuple[int, ...], int, bool]]
+    paths: list[tuple[bytes, FileKind, int, bytes, tuple[int, ...], int, bool]]
     folders: list[tuple[bytes, int, int]]
 
 

@@ -19,7 +19,7 @@ from harness.clients.acp import options
 from harness.clients.acp.host import AcpHost, OpenedSession
 from harness.clients.acp.questions import EditorQuestion, question_of
 from harness.clients.acp.rpc_connection import Fields, MessageOutput, RpcConnection
-from harness.clients.acp.watch import Listener, SessionWatch, options_of
+from harness.clients.acp.watch import SessionWatch, WatchListener, options_of
 from harness.clients.acp.wire import (
     CANCELLED,
     INVALID_PARAMETERS,
@@ -211,7 +211,7 @@ class AcpConnection(RpcConnection):
         return attached
 
     async def _watch(self, attached: OpenInEditor, log_id: str, *, is_told: bool) -> SessionWatch:
-        listener = Listener(
+        listener = WatchListener(
             partial(self._update, attached),
             partial(self._ask, attached),
             partial(self._withdraw, attached),

@@ -19,7 +19,7 @@ _MOST_OWN = 16
 _LAST_LOOK_S = 1.0
 
 
-class Listener(NamedTuple):
+class WatchListener(NamedTuple):
     """The client's side of it."""
 
     update: Callable[[dict[str, Any]], None]
@@ -61,7 +61,7 @@ class SessionWatch:
     """Contract: lives in one event loop. `start` begins, `close` ends; what it was told stays told."""
 
     def __init__(
-        self, store: Store, backend: Backend, log_id: str, options: AcpOptions, listener: Listener
+        self, store: Store, backend: Backend, log_id: str, options: AcpOptions, listener: WatchListener
     ) -> None:
         self.log_id = log_id
         self._store, self._backend, self._listener = store, backend, listener

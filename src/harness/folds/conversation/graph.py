@@ -23,7 +23,7 @@ from harness.folds.run_events.events import AnyWireEvent, WireEvent
 # The record that successive graphs share: it is only ever appended to.
 
 
-class Record:
+class GraphRecord:
     """The data that the graphs of one line share."""
 
     def __init__(self) -> None:
@@ -149,21 +149,21 @@ class Record:
         return name if number == 1 else f"{name}:{number}"
 
 
-def _own_id(record: Record, event: Any) -> str:
+def _own_id(record: GraphRecord, event: Any) -> str:
     del record
     return str(event.id)
 
 
-def _suffixed(suffix: str) -> Callable[[Record, Any], str]:
+def _suffixed(suffix: str) -> Callable[[GraphRecord, Any], str]:
     return lambda _record, event: f"{event.id}:{suffix}"
 
 
-def _run_id(record: Record, event: Any) -> str:
+def _run_id(record: GraphRecord, event: Any) -> str:
     del record
     return f"{event.run_id}:{kind_of(event)}"
 
 
-_NODE_IDS: Mapping[type[WireEvent], Callable[[Record, Any], str]] = {
+_NODE_IDS: Mapping[type[WireEvent], Callable[[GraphRecord, Any], str]] = {
     wire.TextEvent: _own_id,
     wire.ReasoningEvent: _own_id,
     wire.ToolCallEvent: _own_id,
@@ -175,9 +175,9 @@ _NODE_IDS: Mapping[type[WireEvent], Callable[[Record, Any], str]] = {
     wire.ReplOutputEvent: _suffixed("output"),
     wire.HarnessStart: _run_id,
     wire.HarnessEnd: _run_id,
-    wire.RunErrorEvent: Record.numbered_id,
-    wire.UserEvent: Record.numbered_id,
-    wire.UsageEvent: Record.usage_id,
+    wire.RunErrorEvent: GraphRecord.numbered_id,
+    wire.UserEvent: GraphRecord.numbered_id,
+    wire.UsageEvent: GraphRecord.usage_id,
 }
 
 
@@ -190,8 +190,8 @@ class Graph:
 
     __slots__ = ("_record", "_version")
 
-    def __init__(self, record: Record | None = None, version: int = 0) -> None:
-        self._record = Record() if record is None else record
+    def __init__(self, record: GraphRecord | None = None, version: int = 0) -> None:
+        self._record = GraphRecord() if record is None else record
         self._version = version
 
     @property
@@ -233,8 +233,8 @@ def graph_of(nodes: Iterable[Node], edges: Mapping[str, Iterable[str]]) -> Graph
     return Graph(record, record.version)
 
 
-def _record_of(nodes: Iterable[Node], edges: Mapping[str, Iterable[str]]) -> Record:
-    record = Record()
+def _record_of(nodes: Iterable[Node], edges: Mapping[str, Iterable[str]]) -> GraphRecord:
+    record = GraphRecord()
     for node in nodes:
         record.place(node.id, node.event)
     for source, targets in edges.items():
@@ -249,7 +249,7 @@ class _Reading(Mapping[str, Value]):
 
     __slots__ = ("_record", "_version")
 
-    def __init__(self, record: Record, version: int) -> None:
+    def __init__(self, record: GraphRecord, version: int) -> None:
         self._record = record
         self._version = version
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from harness.events.memory import Noting
 from harness.folds.session.event import HarnessEvent
-from harness.folds.session.parts import Noting
 
 
 class OmStatusEvent(HarnessEvent, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from harness.events.memory import Noting
 from harness.folds.session.event import HarnessEvent
 
 
@@ -129,9 +130,6 @@ class NotificationPart(Part, frozen=True, kw_only=True):
     status: str | None = None
     attributes: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-
-
-Noting: TypeAlias = Literal["observation", "reflection"]
 
 
 class OmObservationStartPart(Part, frozen=True, kw_only=True):

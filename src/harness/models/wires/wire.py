@@ -172,14 +172,14 @@ class AnswerCall(msgspec.Struct, frozen=True):
     namespace: str = ""
 
 
-AnswerPart: TypeAlias = AnswerText | AnswerReasoning | AnswerCall
+WirePart: TypeAlias = AnswerText | AnswerReasoning | AnswerCall
 
 
 class WireAnswer(msgspec.Struct, kw_only=True):
     id: str
     """Without the prefix that an API gives it."""
     model: str
-    parts: Iterable[AnswerPart]
+    parts: Iterable[WirePart]
     """They may still be arriving. Tokens and stop are then known after the last."""
     tokens: Tokens
     stop: ScriptStop | None = None
