@@ -28,6 +28,7 @@ from harness.events import (
 )
 from harness.events.operation import Command, Fetch, List, Read, Search, Write
 from harness.log.raw import RawExit, RawOutput, RawStart
+from harness.runs.launch import refusal_to_read_only
 from harness.runs.pipeline import Pipeline
 
 ASK = ("exec", "--json", "--skip-git-repo-check")
@@ -275,3 +276,11 @@ def test_compaction_is_stated_by_the_notices_of_older_versions() -> None:
         Compacted(),
         Warning(message=notice, code="notice"),
     ]
+
+
+def test_a_version_that_shows_images_of_anywhere_is_held_to_nothing() -> None:
+    """Until 0.147 its tool for images cannot be taken away, and it asks nobody."""
+    assert refusal_to_read_only(AGENT, "0.147.0") is None
+    refusal = refusal_to_read_only(AGENT, "0.146.0")
+    assert refusal is not None
+    assert "Codex 0.146.0 has no read-only mode that holds: it needs 0.147" in refusal.message

@@ -16,6 +16,13 @@ from harness.sandbox.ladder import bubblewrap_program, why_not
 from harness.sandbox.rungs import LANDLOCK, NAMESPACES, bubblewrap
 from other_user import interpreter, libraries, process_user, readable
 
+
+def _python(*lines: str) -> str:
+    """By calls that no program of a shell makes."""
+    begin = ("import ctypes, os", "L = ctypes.CDLL(None)", 'O = os.environ["OUT"]', 'V = O + "/victim"')
+    return f"\"$PY\" -I -c '{chr(10).join((*begin, *lines))}'"
+
+
 ESCAPES = {
     "write": 'echo x > "$OUT/victim"',
     "append": 'echo x >> "$OUT/victim"',
@@ -45,6 +52,33 @@ ESCAPES = {
     "tcp": "\"$PY\" -I -c \"import socket; socket.create_connection(('127.0.0.1', $TCP), 1).send(b'x')\"",
     "udp": "\"$PY\" -I -c \"import socket; socket.socket(2, 2).sendto(b'x', ('127.0.0.1', $UDP))\"",
     "signal": 'kill -9 "$PID"',
+    "truncating by a reader": _python("os.open(V, os.O_RDONLY | os.O_TRUNC)"),
+    "nameless file named": _python(
+        "f = os.open(O, os.O_TMPFILE | os.O_RDWR, 0o600)",
+        'L.linkat(-100, f"/proc/self/fd/{f}".encode(), -100, (O + "/new").encode(), 0x400)',
+    ),
+    "link by descriptor": _python(
+        "f = os.open(V, os.O_PATH)",
+        'L.linkat(-100, f"/proc/self/fd/{f}".encode(), -100, b"linked", 0x400)',
+        'open("linked", "w").write("x")',
+    ),
+    "exchange": _python('open("own", "w").write("x")', 'L.renameat2(-100, b"own", -100, V.encode(), 2)'),
+    "chroot and out": _python(
+        'os.mkdir("jail")',
+        'd = os.open("/", 0)',
+        "L.unshare(0x10000000)",
+        'os.chroot("jail")',
+        "os.fchdir(d)",
+        'os.chroot(".")',
+        'open(V, "w").write("x")',
+    ),
+    "remounted writable": (
+        'unshare -Urm sh -c \'mount -o remount,rw,bind "$OUT"; mount -o remount,rw /; echo x > "$OUT/victim"\''
+    ),
+    "another root": "unshare -Ur chroot / sh -c 'echo x > \"$OUT/victim\"'",
+    "left behind twice": (
+        '(setsid sh -c \'(setsid sh -c "sleep 0.2; echo x > \\"$OUT/victim\\"" &)\' &) ; sleep 0.4'
+    ),
     "user namespace": (
         "mkdir seven; unshare -Urm sh -c 'mount --bind \"$OUT\" seven && echo x > seven/victim'"
     ),
@@ -56,7 +90,16 @@ ONLY_ROOT = {
 }
 BEYOND_LANDLOCK = {"mode": 'chmod 777 "$OUT/victim"'}
 """What Landlock knows nothing of; see `confinement`."""
-MAY_BE_FORBIDDEN_HERE = {"user namespace", "mount", "device", "kernel setting", "root of its parent"}
+MAY_BE_FORBIDDEN_HERE = {
+    "user namespace",
+    "chroot and out",
+    "remounted writable",
+    "another root",
+    "mount",
+    "device",
+    "kernel setting",
+    "root of its parent",
+}
 """What a machine may refuse to everybody, or the watchdog to all but root: then there is nothing to be seen."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -12,7 +12,6 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from harness.agents.registry import load
-from harness.approvals.globs import matches
 from harness.approvals.rules import Rule
 from harness.contracts.agent import Agent, CommandLine, TwoWay, Version
 from harness.contracts.request import REMOTE_AGENT, Permissions, Request
@@ -20,7 +19,7 @@ from harness.contracts.translator import Translator
 from harness.errors import AgentNotFound, InvalidDirectory, UsageError
 from harness.process.invocation import Invocation
 from harness.process.version_probe import parse_version, probe_version
-from harness.runs.agent_rules import rules_for
+from harness.runs.agent_rules import require_asking_to_read, rules_for
 from harness.runs.folder_trust import FolderUse, decide_use
 from harness.runs.gateway_use import through_gateway, with_settings
 from harness.runs.held_settings import hold
@@ -275,32 +274,6 @@ def _built_in_permissions(agent: Agent, permissions: Permissions) -> Permissions
     return "agent-default" if asks else permissions
 
 
-def require_asking_to_read(
-    agent: Agent, rules: Iterable[Rule], permissions: Permissions, whose: str = "your rules"
-) -> None:
-    """Raises UsageError where one of these rules speaks of reading, which the agent does without asking."""
-    if not agent.reads_unasked or permissions == "agent-default":
-        return
-    rule_found = next(
-        (rule for rule in rules if rule.answer != "allow" and _is_about_reading(rule, agent)), None
-    )
-    if rule_found is not None:
-        raise UsageError(
-            f"{agent.title} cannot be held to {whose} ({rule_found.words}): it reads files below its folder "
-            "without asking",
-            hint="use another agent, or see `harness permissions`",
-        )
-
-
-def _is_about_reading(rule: Rule, agent: Agent) -> bool:
-    """Whether a rule speaks of files that are read, by their paths or by a tool that reads."""
-    if rule.command or rule.server or rule.category not in ("", "read"):
-        return False
-    tools = agent.two_way.tools if agent.two_way is not None else None
-    readers = tools.names_of("read") if tools is not None else ()
-    return not rule.tool or any(matches(rule.tool, name) for name in readers)
-
-
 def _has_more(agent: Agent, request: Request, *, wants_two_way: bool) -> bool:
     is_held = wants_two_way and agent.two_way is not None
     return is_held or _is_through_gateway(request)
@@ -500,7 +473,16 @@ def refusal_to_read_only(agent: Agent, version: str) -> UsageError | None:
     if "read-only" in _supported(agent, two_way if is_held else None, parse_version(version)):
         return None
     title = f"{agent.title} {version}".rstrip()
-    return UsageError(f"{title} has no read-only mode", hint="use another agent, or another mode")
+    return UsageError(
+        f"{title} has no read-only mode{_first_with(agent, 'read-only')}",
+        hint="use another agent, or another mode",
+    )
+
+
+def _first_with(agent: Agent, feature: str) -> str:
+    """For a sentence that says what a version lacks."""
+    first = agent.since.get(feature)
+    return f" that holds: it needs {'.'.join(map(str, first))}" if first else ""
 
 
 def refusal_to_ask_here(agent: Agent, mode: Permissions = "ask") -> UsageError | None:
@@ -580,8 +562,9 @@ def _drop_unsupported(
         )
     if request.permissions not in ("full-access", *supports):
         # Dropping this one would give an agent more rights than it was granted.
+        lack = _LACKS.get(request.permissions, f"does not support --permissions {request.permissions}")
         raise UsageError(
-            f"{title} {_LACKS.get(request.permissions, f'does not support --permissions {request.permissions}')}",
+            f"{title} {lack}{_first_with(agent, request.permissions)}",
             hint="use --permissions full-access or another agent",
         )
     return request, tuple(warnings)

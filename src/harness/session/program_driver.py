@@ -32,8 +32,9 @@ from harness.events import Briefed, Message, RelayReply, Result, Signal, Warning
 from harness.log.hub import Hub
 from harness.log.store import read_all
 from harness.native.loop.conversation import GIVEN_UP
+from harness.runs.agent_rules import require_asking_to_read
 from harness.runs.gateway_use import loses_home
-from harness.runs.launch import installed_two_way, require_asking_to_read
+from harness.runs.launch import installed_two_way
 from harness.runs.program_conversation import ProgramConversation
 from harness.runs.questions import work_folder
 from harness.runs.run import Run, start

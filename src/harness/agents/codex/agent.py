@@ -121,7 +121,7 @@ def conversation_command(request: Request, version: Version) -> CommandLine:
 _TERMINALS_SINCE: Version = (0, 154)
 """From then on, commands can run in the background without a terminal that can be written to."""
 _ASKS_SINCE: Version = (0, 147)
-"""Until then it always offers to show images, wherever they lie."""
+"""Until then it always offers to show images, wherever they lie: it is held neither to asking nor to reading below a folder."""
 
 
 def _without_unasked(request: Request, version: Version) -> list[str]:
@@ -458,6 +458,8 @@ AGENT = Agent(
     command=command,
     translator=CodexTranslator,
     supports=_SUPPORTS,
+    since={"read-only": _ASKS_SINCE},
+    needs_version=True,
     command_files=(CommandFiles(folders=("~/.codex/prompts", "$CODEX_HOME/prompts"), is_taken=False),),
     screen_resume=("resume", "{id}"),
     two_way=TwoWay(
