@@ -27,6 +27,11 @@ def test_a_check_tells_right_from_wrong_in_run_and_chat(name: str) -> None:
     assert bench.prove([task]) == []
 
 
+def test_what_was_said_first_survives_sixty_messages_in_a_small_window() -> None:
+    [task] = [task for task in TASKS if task.more_prompts]
+    assert bench.prove_long(task, ["chat"]) == []
+
+
 def test_what_a_try_used_is_counted() -> None:
     events = [
         {"type": "StepStart", "id": "1"},

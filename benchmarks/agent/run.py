@@ -23,10 +23,13 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from stand_in import stand_in
+
 from tasks import TASKS, AgentTask, Turn
 
 DOORS = ("run", "chat")
 LONGEST_S = 900
+WINDOW = 16_000
 _GIT = ("git", "-c", "user.name=me", "-c", "user.email=me@localhost")
 
 
@@ -37,10 +40,13 @@ class Attempt(NamedTuple):
     cached_tokens: int
     written_tokens: int
     failed_calls: Counter[str]
+    compactions: int = 0
     trouble: str = ""
 
 
-def attempt(task: AgentTask, door: str, model: str, home: Path) -> Attempt:
+def attempt(
+    task: AgentTask, door: str, model: str, home: Path, more_environ: Mapping[str, str] | None = None
+) -> Attempt:
     """One try in a folder and a home of its own; the check is run by another process."""
     work = home / "work"
     prepare(task, work)
@@ -48,23 +54,36 @@ def attempt(task: AgentTask, door: str, model: str, home: Path) -> Attempt:
     environ |= {
         name: str(home / name.lower()) for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
     }
+    environ |= more_environ or {}
     prompts = [task.prompt, *task.more_prompts]
     words = [sys.executable, "-m", "harness", door, "--agent", "native", "--model", model, "--cwd", str(work)]
     words += ["--permissions", "full-access", *task.options]
-    if door == "run":
-        words += ["--prompt", prompts[0], "--format", "ndjson"]
-    given = "".join(f"{prompt}\n" for prompt in prompts) if door == "chat" else ""
-    try:
-        ended = subprocess.run(
-            words, input=given, env=environ, capture_output=True, text=True, timeout=LONGEST_S, check=False
-        )
-        trouble = ended.stderr.strip()[-300:] if ended.returncode else ""
-    except subprocess.TimeoutExpired:
-        trouble = f"it took longer than {LONGEST_S} s"
+    if door == "chat":
+        calls = [(words, "".join(f"{prompt}\n" for prompt in prompts))]
+    else:  # each message is a process, which continues the one before
+        words += ["--format", "ndjson"]
+        calls = [
+            ([*words, "--prompt", prompt, *(["--continue"] if number else [])], "")
+            for number, prompt in enumerate(prompts)
+        ]
+    trouble = ""
+    for line, given in calls:
+        trouble = trouble or carried_out(line, given, environ)
     checked = subprocess.run(
         [sys.executable, "-c", task.check], cwd=work, capture_output=True, text=True, timeout=60, check=False
     )
     return counted(list(logged(home)), is_passed=checked.returncode == 0, trouble=trouble)
+
+
+def carried_out(words: Sequence[str], given: str, environ: Mapping[str, str]) -> str:
+    """Why it failed; empty if it did not."""
+    try:
+        ended = subprocess.run(
+            words, input=given, env=environ, capture_output=True, text=True, timeout=LONGEST_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"it took longer than {LONGEST_S} s"
+    return ended.stderr.strip()[-300:] if ended.returncode else ""
 
 
 def prepare(task: AgentTask, work: Path) -> None:
@@ -104,19 +123,18 @@ def counted(events: Sequence[dict[str, Any]], *, is_passed: bool, trouble: str) 
         cached_tokens=cached,
         written_tokens=sum(usage.get("output") or 0 for usage in usages),
         failed_calls=Counter(failed),
+        compactions=sum(event["type"] == "Compacted" for event in events),
         trouble=trouble,
     )
 
 
 def measure(tasks: Sequence[AgentTask], model: str, repeat: int) -> int:
     print(
-        f"{'task':<24} {'door':<5} {'passed':>8} {'steps':>6} {'read':>9} {'cached':>7} {'written':>8}  failed calls"
+        f"{'task':<24} {'door':<5} {'passed':>8} {'steps':>6} {'read':>9} {'cached':>7} {'written':>8} {'summed':>6}  failed calls"
     )
     passed = total = 0
     for task in tasks:
         for door in DOORS:
-            if door == "run" and task.more_prompts:
-                continue
             tries = [once(task, door, model) for _ in range(repeat)]
             good = sum(one.is_passed for one in tries)
             passed, total = passed + good, total + repeat
@@ -125,7 +143,8 @@ def measure(tasks: Sequence[AgentTask], model: str, repeat: int) -> int:
             share = f"{100 * cached / read:.0f} %" if read else "-"
             print(
                 f"{task.name:<24} {door:<5} {good:>3} of {repeat:<2} {sum(one.steps for one in tries) / repeat:>6.1f} "
-                f"{read / repeat:>9.0f} {share:>7} {sum(one.written_tokens for one in tries) / repeat:>8.0f}  "
+                f"{read / repeat:>9.0f} {share:>7} {sum(one.written_tokens for one in tries) / repeat:>8.0f} "
+                f"{sum(one.compactions for one in tries) / repeat:>6.1f}  "
                 + ", ".join(f"{name} {count}" for name, count in failed.items()),
                 flush=True,
             )
@@ -155,6 +174,26 @@ def prove(tasks: Sequence[AgentTask], doors: Sequence[str] = DOORS) -> list[str]
     return wrong
 
 
+def prove_long(task: AgentTask, doors: Sequence[str] = DOORS) -> list[str]:
+    """Play the conversation that is longer than the window; what is not as it must be."""
+    wrong = []
+    for door in doors:
+        with stand_in(WINDOW) as server, tempfile.TemporaryDirectory(prefix="agent-") as home:
+            base = f"http://127.0.0.1:{server.server_address[1]}/v1"
+            environ = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": base}
+            found = attempt(task, door, "openai-chat/stand-in", Path(home), environ)
+        print(
+            f"{task.name}, {door}: {found.steps} steps, {found.read_tokens:,} tokens read, "
+            f"{100 * found.cached_tokens / max(1, found.read_tokens):.0f} % of them as before, {found.compactions} compactions, "
+            f"longest request {server.longest:,} of {server.window:,}, {server.refused} refused: "
+            + ("what was said first is known at the end" if found.is_passed else "it has forgotten"),
+            flush=True,
+        )
+        if not (found.is_passed and found.compactions and not server.refused) or found.trouble:
+            wrong.append(f"{task.name}, {door}: {found}")
+    return wrong
+
+
 def played(task: AgentTask, door: str, turns: Sequence[Turn]) -> Attempt:
     with tempfile.TemporaryDirectory(prefix="agent-") as home:
         script = Path(home) / "script.json"
@@ -173,7 +212,7 @@ def main() -> int:
     tasks = [task for task in TASKS if not given.task or task.name in given.task]
     if given.model:
         return measure(tasks, given.model, given.repeat)
-    wrong = prove(tasks)
+    wrong = prove(tasks) + [line for task in tasks if task.more_prompts for line in prove_long(task)]
     print(
         "\n".join(wrong)
         or f"{len(tasks)} tasks: every right solution passes its check, every wrong one fails, in run and chat"

@@ -312,9 +312,9 @@ TASKS = (
     ),
     AgentTask(
         "sixty-messages",
-        "Read part0.txt and remember its number. Say only: noted.",
+        "For the end: the code word is kestrel. Read part0.txt and remember its number. Say only: noted.",
         {f"part{number}.txt": f"number {number * 7}\n" + "filler " * 200 for number in range(_SIXTY - 1)},
-        f"assert open('sum.txt').read().strip()=='{sum(number * 7 for number in range(_SIXTY - 1))}'",
+        f"assert open('sum.txt').read().split()==['kestrel', '{sum(number * 7 for number in range(_SIXTY - 1))}']",
         [],
         [],
         more_prompts=(
@@ -322,7 +322,10 @@ TASKS = (
                 f"Read part{number}.txt and remember its number. Say only: noted."
                 for number in range(1, _SIXTY - 1)
             ),
-            "Write the sum of the numbers in all part*.txt files to sum.txt. Use a command to add them up.",
+            (
+                "Write the code word that I gave you at the beginning to sum.txt, and below it the sum of the numbers in all "
+                "part*.txt files. Use a command to add them up."
+            ),
         ),
         options=("--context-window", "16000"),
     ),

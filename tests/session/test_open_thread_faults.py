@@ -21,7 +21,7 @@ from harness.session.adapters.pubsub import LocalPubSub
 from harness.session.harness import Harness
 from harness.session.memory.config import Memory
 from harness.testing.faulty_store import FaultyStore
-from harness_kit import Model, Record, call, make, run, used
+from harness_kit import Model, Record, call, make, opened, run, used
 
 MOST_CALLS = 200
 
@@ -267,3 +267,29 @@ def test_a_snapshot_that_cannot_be_read_costs_only_time() -> None:
             await harness.destroy()
 
     run(work)
+
+
+def test_a_full_disk_is_said_once_and_in_words(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with opened(Model("Yes.")) as (harness, _record):
+            await harness.send_message(content="go")
+            save_four_times(harness)
+
+    def save_four_times(harness: Harness) -> None:
+        thread = harness.session.internals.thread.current
+        assert thread is not None
+        save = thread.store.save_metadata
+
+        def full(_metadata: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        for number in range(4):
+            thread.store.save_metadata = full if number != 2 else save  # type: ignore[method-assign]
+            assert thread.save() == (number == 2)
+        thread.store.save_metadata = save  # type: ignore[method-assign]
+
+    run(main)
+    said = [record.getMessage() for record in caplog.records if "could not be saved" in record.getMessage()]
+    assert len(said) == 2, "again only after it had worked"
+    assert said[0].endswith("could not be saved: No space left on device")
+    assert not any(record.exc_info for record in caplog.records)

@@ -232,6 +232,33 @@ def test_nothing_of_a_repository_runs_and_git_itself_is_only_named(workspace: Pa
     assert not ran.exists()
 
 
+def test_a_git_folder_that_is_gone_is_named(workspace: Path) -> None:
+    """Of a submodule, whose `.git` is a file, of a repository inside, and of the workspace itself."""
+    for path in (".git/HEAD", "vendor/lib/.git/HEAD"):
+        (workspace / path).parent.mkdir(parents=True)
+        (workspace / path).write_text("ref: refs/heads/main\n")
+    (workspace / "sub").mkdir()
+    (workspace / "sub/.git").write_text("gitdir: ../.git/modules/sub\n")
+    for path in ("f", "sub/f", "vendor/lib/f"):
+        (workspace / path).write_text("before\n")
+    checkpoint(workspace, Moment("log", "first", "before"))
+    time.sleep(0.06)  # folders that have not changed for a moment are not listed again
+    checkpoint(workspace, Moment("log", "first", "after"))
+    checkpoint(workspace, Moment("log", "run", "before"))
+    (workspace / "sub/.git").unlink()
+    shutil.rmtree(workspace / "vendor")
+    shutil.rmtree(workspace / ".git")
+    (workspace / "f").write_text("agent\n")
+    checkpoint(workspace, Moment("log", "run", "after"))
+    store = UndoStore(str(workspace))
+    turn = recorded_turn(store, "run")
+    assert turn is not None
+    planned = undo(store, [turn], _nothing_known)
+    done = undo(store, [turn], _nothing_known, expect=planned.plan.digest)
+    assert planned.lost_git == done.lost_git == (".", "sub", "vendor/lib")
+    assert (workspace / "vendor/lib/f").read_text() == (workspace / "f").read_text() == "before\n"
+
+
 def _make_hostile(folder: Path, ran: Path) -> None:
     environment = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(ran.parent)}
     (folder / "f").write_text("before\n")

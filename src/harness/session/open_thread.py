@@ -113,8 +113,10 @@ class OpenThread:
         self._mask()
         try:
             self.store.save_metadata(self.metadata)
-        except (HarnessError, OSError):
-            _logger.warning("the metadata of thread %s could not be saved", self.id, exc_info=True)
+        except (HarnessError, OSError) as error:
+            if self.is_saved:  # it is tried again with each message: what was said once is known
+                why = error.message if isinstance(error, HarnessError) else error.strerror or str(error)
+                _logger.warning("what is listed of session %s could not be saved: %s", self.id, why)
             self.is_saved = False
         else:
             self.is_saved = True

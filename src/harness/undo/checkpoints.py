@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from harness.errors import HarnessError
-from harness.undo.git_place import git_place
+from harness.undo.git_place import GitPlace, git_place
 from harness.undo.states import ABSENT, PathState, Seen, digest_of, kind_of, read_whole, stamp_of
 from harness.undo.store import Checkpoint, Phase, UndoStore, undo_directory
 from harness.undo.walk import RACY_NS, Walk, WalkedPath
@@ -105,7 +107,8 @@ class _Taking:
         self._rows: list[tuple[str, PathState, int]] = []
         self._not_taken: list[str] = []
         own = frozenset({os.path.realpath(undo_directory())})
-        self.walk = Walk(store.root, store.known, store.folders, own, moment.writes)
+        nested = frozenset(store.last_git.nested)
+        self.walk = Walk(store.root, store.known, store.folders, own, moment.writes, nested)
         self.new: dict[str, Seen] = {}
 
     def carry_out(self) -> Checkpoint:
@@ -130,10 +133,14 @@ class _Taking:
             took_ms=int((time.monotonic() - began_s) * 1000),
             why="",
             not_taken=self._not_taken[:MOST_NAMED],
-            git=git_place(store.root),
+            git=self._git(),
         )
         store.add_checkpoint(checkpoint)
         return checkpoint
+
+    def _git(self) -> GitPlace | None:
+        nested, place = tuple(sorted(self.walk.nested)), git_place(self._store.root)
+        return replace(place or GitPlace(), nested=nested) if place or nested else None
 
     def _is_slow(self, elapsed_s: float) -> bool:
         """What is read once does not count: it is not read again."""

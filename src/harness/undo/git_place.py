@@ -21,6 +21,12 @@ class GitPlace(msgspec.Struct, frozen=True):
     branch: str = ""
     programs: str = ""
     """A digest of what names programs there: the configuration and the hooks."""
+    nested: tuple[str, ...] = ()
+    """Folders below with a `.git` of their own: repositories, submodules and worktrees."""
+
+    def lost(self, root: str) -> list[str]:
+        """Those whose `.git` is gone, which no undo brings back."""
+        return [path for path in self.nested if not os.path.lexists(os.path.join(root, path, ".git"))]
 
 
 def git_place(root: str) -> GitPlace | None:

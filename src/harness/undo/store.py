@@ -150,6 +150,13 @@ class UndoStore:
         row = self.database.execute("SELECT * FROM checkpoints WHERE seq = ?", (seq,)).fetchone()
         return _checkpoint(row) if row else None
 
+    @property
+    def last_git(self) -> GitPlace:
+        """Where the repository stood at the last checkpoint that says it."""
+        query = "SELECT git FROM checkpoints WHERE length(git) ORDER BY seq DESC LIMIT 1"
+        row = self.database.execute(query).fetchone()
+        return msgspec.msgpack.decode(row[0], type=GitPlace) if row else GitPlace()
+
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         git = b"" if checkpoint.git is None else msgspec.msgpack.encode(checkpoint.git)
         names = msgspec.msgpack.encode([os.fsencode(name) for name in checkpoint.not_taken])

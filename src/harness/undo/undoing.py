@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from harness.errors import UsageError
 from harness.undo.checkpoints import Moment, take
 from harness.undo.git_place import GitPlace, git_place
@@ -43,6 +45,8 @@ class Undoing(NamedTuple):
     git: tuple[GitPlace, GitPlace] | None
     """Where git stood before the turns and stands now, if that differs."""
     is_done: bool
+    lost_git: tuple[str, ...] = ()
+    """Folders whose `.git` is gone since the turns began, and does not come back; `.`: the workspace itself."""
 
 
 def undo(
@@ -72,8 +76,10 @@ def undo(
     undoing, seqs = _carry_out(store, log_id, plan, expect)
     if seqs is not None:
         store.add_undo(log_id, [turn.run_id for turn in turns], *seqs, time.time_ns() // 1_000_000)
-    git = _moved(before.git if before is not None and is_old else None, git_place(store.root))
-    return undoing._replace(not_covered=sorted(set(names)), git=git)
+    was, now = before.git if before is not None and is_old else None, git_place(store.root)
+    return undoing._replace(
+        not_covered=sorted(set(names)), git=_moved(was, now), lost_git=_lost(was, now, store.root)
+    )
 
 
 def last_undo(store: UndoStore, log_id: str) -> Undo | None:
@@ -126,7 +132,17 @@ def _carry_out(
 
 
 def _moved(before: GitPlace | None, now: GitPlace | None) -> tuple[GitPlace, GitPlace] | None:
-    return (before, now) if before is not None and now is not None and before != now else None
+    if before is None or now is None:
+        return None
+    before = replace(before, nested=())
+    return (before, now) if before != now and before != GitPlace() else None
+
+
+def _lost(before: GitPlace | None, now: GitPlace | None, root: str) -> tuple[str, ...]:
+    if before is None:
+        return ()
+    own = ["."] if now is None and before.programs else []
+    return (*own, *before.lost(root))
 
 
 _keep_nothing: Keeper = lambda _path, _window, _was, _after: ""  # noqa: E731 - one expression, with its type

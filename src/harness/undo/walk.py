@@ -49,14 +49,18 @@ class Walk:
         folders: Mapping[str, tuple[int, int]],
         excluded: frozenset[str] = frozenset(),
         writes: frozenset[str] = frozenset(),
+        nested: frozenset[str] = frozenset(),
     ) -> None:
         """`folders`: the time and inode of each folder that was listed last time. `excluded`: absolute paths. `writes`:
-        what is taken in any case.
+        what is taken in any case. `nested`: folders that had a `.git` of their own last time.
         """
         self._root = root
         self._states = states
         self._excluded = excluded
         self._writes = writes
+        self._nested = nested
+        self.nested: set[str] = set()
+        """Folders with a `.git` of their own, but for the workspace itself."""
         self._last = folders if self._has_same_rules() else {}
         self._children: dict[str, list[tuple[str, bool]]] = {}
         self.folders: dict[str, tuple[int, int]] = {}
@@ -119,12 +123,14 @@ class Walk:
             self.folders[relative] = stamp
         if self._last.get(relative) == stamp:
             names = self._children.get(relative, [])
+            self.nested |= {relative} & self._nested
             has_rules = not is_ignored and any(name == _IGNORE_FILE for name, _ in names)
             return names, inherited.and_of(folder, relative) if has_rules else inherited
         with os.scandir(folder) as entries:
-            entries_below = [
-                (entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if entry.name != _GIT
-            ]
+            all_below = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        entries_below = [entry for entry in all_below if entry[0] != _GIT]
+        if relative and len(entries_below) < len(all_below):
+            self.nested.add(relative)
         prefix = f"{relative}/" if relative else ""
         if any(name == _IGNORE_FILE and prefix + name not in self._states for name, _ in entries_below):
             self._last = {}  # new rules: what is below is matched again

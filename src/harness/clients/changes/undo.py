@@ -323,10 +323,15 @@ def _file(step: Step, failure: str) -> UndoFile:
 
 
 def _git_words(outcome: Undoing) -> str:
+    words = [
+        f"the .git of {'the folder itself' if path == '.' else path} is gone, and stays so"
+        for path in outcome.lost_git[:5]
+    ]
+    if len(outcome.lost_git) > 5:
+        words.append(f"so are {len(outcome.lost_git) - 5} others")
     if outcome.git is None:
-        return ""
+        return "; ".join(words)
     before, now = outcome.git
-    words = []
     if before.head != now.head:
         words.append(
             f"HEAD moved {before.head[:7] or 'from nothing'} → {now.head[:7] or 'nothing'}; commits stay"
