@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gateway_place import KEY, Place, calls_of
+from harness.clients.sessions.model_calls import call_lines
 from harness.log.store import read_all
 from harness.runs.audit import check
 from harness.runs.replay_request import recorded_run
@@ -77,3 +78,4 @@ def test_it_goes_on_through_another_gateway_and_every_call_is_counted(
     assert KEY not in repr(events)
     recorded = recorded_run(place.store, log.session_id)
     assert (recorded.prompts, recorded.unplayed) == (("Go.",), 1)
+    assert "Again." in "\n".join(call_lines(place.store, log.session_id, 3, only_new=False))

@@ -55,8 +55,8 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     """It is a file, and not from the store of this user."""
 
 
-def recorded_run(store: FileStore, log_id: str) -> RecordedRun:
-    """Raises UsageError for a session without a recording of its calls."""
+def recorded_run(store: FileStore, log_id: str, *, whole: bool = False) -> RecordedRun:
+    """`whole`: also what cannot be played, to be looked at. Raises UsageError for a session without a recording of its calls."""
     path = store.path(log_id, RAW)
     paths = [path] if os.path.exists(path) else [*own_raw_paths(store, log_id).values()]
     records = [list(read_raw(path)) for path in paths]
@@ -64,6 +64,7 @@ def recorded_run(store: FileStore, log_id: str) -> RecordedRun:
     while len(starts) > 1 and not _has_calls(starts[0], records[0]):  # a gateway came later
         del starts[0], records[0], paths[0]
     playable = min(len(list(takewhile(_is_held_on(starts), starts))), _until_killed(records)) or 1
+    playable = len(records) if whole else playable
     described = _described(list(joined(records[:playable])), paths[0] if paths else "", log_id)
     return replace(described, further=tuple(paths[1:playable]), unplayed=len(paths[playable:]))
 

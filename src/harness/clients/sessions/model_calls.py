@@ -82,7 +82,7 @@ class SentCalls:
         bodies = BodyReader()
         self._calls = [
             (request, response, body)
-            for request, response in answered_calls(recorded_run(store, log_id))
+            for request, response in answered_calls(recorded_run(store, log_id, whole=True))
             for body in (bodies.read(request.id, stored_of(request)) or b"",)
             if request.purpose in ("answer", "compact")
         ]
