@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.mcp.limits import LEDGER, TASK, CallLimits
+from harness.clients.mcp.limits import LEDGER, TASK, CallLimits, RunCosts
 from harness.clients.mcp.task_ledger import FOLDER, TaskLedger
 from harness.errors import UsageError
+from harness.events import Usage, UsageDelta
 
 
 @pytest.fixture
@@ -96,6 +97,17 @@ def test_a_file_that_cannot_be_used_lets_nothing_be_spent(stack: ExitStack, fold
     with pytest.raises(UsageError, match="cannot be used"):
         server(stack, told).admit(None)
     assert server(stack, {LEDGER: str(path), TASK: "task"}).admit(2.0) == 2
+
+
+def test_what_an_agent_states_at_its_end_is_counted_before_and_once() -> None:
+    costs = RunCosts(lambda model, usage, _rate: (usage.input or 0) / 10 if model else None)
+    call = UsageDelta(usage=Usage(input=5), model="m")
+    assert [costs.more_usd(call), costs.more_usd(call)] == [0.5, 0.5]
+    assert costs.more_usd(UsageDelta(usage=Usage(cost_usd=1.25, cost_source="stated"))) == 0.25
+    assert costs.more_usd(UsageDelta(usage=Usage(cost_usd=0.5, cost_source="stated"), id="a call")) == 0.5
+    assert not costs.has_unknown
+    assert costs.more_usd(UsageDelta(usage=Usage(input=5))) == 0
+    assert costs.has_unknown
 
 
 def test_lines_that_nobody_wrote_give_nothing_back(stack: ExitStack) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 from harness.clients.acp.host import AcpHost
 from harness.clients.commands import AnswerCommand, Approve, Cancel, Command, Deny
 from harness.clients.conversations.log_tail import LogTail
-from harness.clients.mcp.limits import CallLimits
+from harness.clients.mcp.limits import CallLimits, RunCosts
 from harness.errors import HarnessError, UsageError
 from harness.events import Error, Event, Relay, Result, SessionStart, ToolEnd, ToolStart, UsageDelta
 from harness.events.operation import Write
 from harness.folds.standards.vocabulary import call_title
 from harness.formatting.approval import whole_text
 from harness.log.run_tree import RunTree
+from harness.usage.run_cost import prices_of
 
 _NOT_BEGUN = "run_failed"
 """The code of the error where a prompt could not be sent, and waits."""
@@ -45,7 +46,8 @@ class DelegatedRun:
         self.result: Result | None = None
         self.error = ""
         """The last that was said of this turn."""
-        self.is_stopped_by_budget = self.has_used = False
+        self.is_stopped_by_budget = False
+        self._costs = RunCosts(prices_of(host.default.cwd))
         self.created_ms = self.changed_ms = 0
         self._tail = LogTail(host.store, log_id, host.backend.hub, self._wake)
         while events := self._tail.poll():
@@ -65,8 +67,8 @@ class DelegatedRun:
     def begin_turn(self, budget_usd: float | None) -> None:
         self._limits.begin(self.id, budget_usd)
         self.result, self.steps, self.cost_usd, self.budget_usd = None, 0, None, budget_usd
-        self.is_stopped_by_budget = self.has_used = False
-        self.error = ""
+        self.is_stopped_by_budget, self.error = False, ""
+        self._costs = RunCosts(prices_of(self._host.default.cwd))
 
     def check_alive(self) -> None:
         """A turn that another server has begun, and in which that has died, is over."""
@@ -124,7 +126,7 @@ class DelegatedRun:
                 text = (
                     f"It was stopped, because its budget of ${self.budget_usd or 0:.2f} was used up. {text}"
                 )
-            if self.has_used and self.cost_usd is None and self.budget_usd is not None:
+            if self._costs.has_unknown and self.cost_usd is None and self.budget_usd is not None:
                 text = f"({_UNPRICED})\n\n{text}"
             data |= {"outcome": self.result.outcome, "success": self.result.success, "text": text[:_LONGEST]}
         if self.cost_usd is not None:
@@ -178,11 +180,10 @@ class DelegatedRun:
         if isinstance(event, ToolStart):
             self.steps += 1
             self.last_call = call_title(event.tool_name, event.operations)[:200]
-        elif isinstance(event, UsageDelta) and event.usage.cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + event.usage.cost_usd
-            self._limits.spend(self.id, event.usage.cost_usd)
         elif isinstance(event, UsageDelta):
-            self.has_used = self.has_used or bool(event.usage)
+            if event.usage.cost_usd is not None:
+                self.cost_usd = (self.cost_usd or 0.0) + event.usage.cost_usd
+            self._limits.spend(self.id, self._costs.more_usd(event))
         elif isinstance(event, Result) and not run.depth:
             self.result = event
         elif isinstance(event, Error) and not run.depth:

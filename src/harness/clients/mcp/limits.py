@@ -20,8 +20,11 @@ from harness.approvals.work_folder import is_below
 from harness.clients.conversations.backend import Setup, does_more
 from harness.clients.mcp.task_ledger import TaskLedger
 from harness.errors import UsageError
+from harness.events import UsageDelta
 from harness.log.hub import Hub, observe
 from harness.system.contract import system
+from harness.usage.prices import rate_of, states_run
+from harness.usage.run_cost import CostOf
 
 DEPTH, BUDGET = "HARNESS_DEPTH", "HARNESS_BUDGET_USD"
 LEDGER, TASK = "HARNESS_TASK_LEDGER", "HARNESS_TASK"
@@ -116,7 +119,7 @@ class CallLimits:
             self._ledger.begin(log_id, self._id, budget_usd)
 
     def spend(self, log_id: str, cost_usd: float) -> None:
-        if self._ledger is not None:
+        if self._ledger is not None and cost_usd > 0:
             self._ledger.spend(log_id, cost_usd)
 
     def has_left(self, log_id: str) -> bool:
@@ -136,6 +139,32 @@ class CallLimits:
                 return None
             self._environ.update({LEDGER: self._ledger.path, TASK: self._id})
         return self._ledger
+
+
+class RunCosts:
+    """What a run costs: what its agent states, and until it does, what its tokens cost by the list of prices.
+
+    Several agents state it only at their end, when what they have started has spent long what was left.
+    """
+
+    def __init__(self, cost_of: CostOf) -> None:
+        self._cost_of = cost_of
+        self._unstated_usd = 0.0
+        """Counted already, of what the agent will state."""
+        self.has_unknown = False
+        """Whether there was something without a price."""
+
+    def more_usd(self, event: UsageDelta) -> float:
+        """What is to be counted now."""
+        cost_usd = event.usage.cost_usd
+        if cost_usd is None:
+            cost_usd = self._cost_of(event.model, event.usage, rate_of(event))
+            self.has_unknown = self.has_unknown or (cost_usd is None and bool(event.usage))
+            self._unstated_usd += cost_usd or 0.0
+        elif states_run(event.usage, event.id):
+            unstated_usd, self._unstated_usd = self._unstated_usd, max(0.0, self._unstated_usd - cost_usd)
+            return max(0.0, cost_usd - unstated_usd)
+        return cost_usd or 0.0
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
