@@ -155,7 +155,7 @@ ALLOWED_PARTICIPLES = {
     "runs": 29,
     "sandbox": 2,
     "server": 6,
-    "session": 122,
+    "session": 96,
     "testing": 1,
     "tui": 15,
     "undo": 7,

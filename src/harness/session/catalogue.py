@@ -83,7 +83,7 @@ class ModelCatalogue:
         return _status(model.has_api_key if answer is None else answer, model.api_key_env_var)
 
     async def _collect(self) -> list[AvailableModel]:
-        found: dict[str, AvailableModel] = {}
+        models_by_id: dict[str, AvailableModel] = {}
         sources: list[Callable[[], Any]] = [
             self._from_registry,
             *(gateway.models for gateway in self._gateways),
@@ -92,7 +92,7 @@ class ModelCatalogue:
             sources.append(self._custom)
         for source in sources:
             for model in await self._from(source):
-                found[model.id] = model
+                models_by_id[model.id] = model
         counts = self._counts()
         return [
             msgspec.structs.replace(
@@ -100,7 +100,7 @@ class ModelCatalogue:
                 use_count=counts.get(model.id, model.use_count),
                 has_api_key=model.has_api_key if (asked := self._asked(model.provider)) is None else asked,
             )
-            for model in found.values()
+            for model in models_by_id.values()
         ]
 
     async def _from(self, source: Callable[[], Any]) -> list[AvailableModel]:
@@ -152,8 +152,8 @@ class ModelCatalogue:
 def _checked(model: Any, model_id: str) -> Model:
     """Raises UsageError for what a function of the application gives instead of a model."""
     if isinstance(getattr(model, "name", None), str) and callable(getattr(model, "answer", None)):
-        found: Model = model
-        return found
+        resolved: Model = model
+        return resolved
     raise UsageError(
         f"there is no model for {model_id!r}: {model!r:.60} was given",
         hint="resolve_model gives something with `name` and `answer`, such as open_model(…)",

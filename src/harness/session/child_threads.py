@@ -79,11 +79,11 @@ class ChildThread:
 
     def _own_events(self) -> list[Event]:
         follower = self.hub.follower(self.start_seq)
-        found: list[Event] = []
+        events: list[Event] = []
         while batch := follower.poll():
-            found += batch
+            events += batch
         follower.close()
-        return found
+        return events
 
 
 def create_child(

@@ -309,10 +309,10 @@ class GuardRunner:
             _logger.exception("a guard failed")
             verdict = Stop(f"{_name(guard)} failed: {error!r}")
         if isinstance(verdict, Stop | Replace):
-            done = "stopped" if isinstance(verdict, Stop) else "replaced"
+            effect = "stopped" if isinstance(verdict, Stop) else "replaced"
             what = f"{context.where} {context.tool_name}".strip()
             reason = f": {verdict.reason}" if verdict.reason else ""
-            self._note(Warning(message=f"{_name(guard)} {done} the {what}{reason}", code=f"guard_{done}"))
+            self._note(Warning(message=f"{_name(guard)} {effect} the {what}{reason}", code=f"guard_{effect}"))
         return verdict
 
     async def _observed(self, hook: Callable[[Any], Any], given: Any) -> Any:

@@ -131,8 +131,8 @@ def _without_settings(planned: HandoverPlan, target: Target, request: Request) -
     """
     if planned.writer is None or not planned.writer.importing:
         return target
-    held = replace(request, permissions="read-only")
-    use = decide_use(planned.agent, held, target.cwd, target.home.environment)
+    read_only = replace(request, permissions="read-only")
+    use = decide_use(planned.agent, read_only, target.cwd, target.home.environment)
     if use.settings != "none":
         return target
     return replace(target, env={**planned.agent.without_settings, **use.git}, wall=use.wall)

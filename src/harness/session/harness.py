@@ -375,8 +375,8 @@ class Harness(SessionMethods[State], ThreadMethods):
 
     async def close_session(self, session: Session[State]) -> None:
         """Stop a session that is not needed any more, and close its thread."""
-        for key, known in list(self._sessions.items()):
-            if known is session:
+        for key, other in list(self._sessions.items()):
+            if other is session:
                 del self._sessions[key]
                 self.internals.sessions.remove(session.internals)
                 session.thread.is_closed = True

@@ -28,10 +28,10 @@ class HeldTool(Tool):
 
 def allowed_tools(permissions: SessionPermissions, tools: Iterable[Tool], mode: Mode) -> list[Tool]:
     """Without what is denied; what only the mode does not have is left out too, or held back."""
-    shown = mode.available_tools
+    available = mode.available_tools
     allowed = permissions.without_denied(tools)
-    if shown is None:
+    if available is None:
         return allowed
     if not mode.keeps_prefix:
-        return [tool for tool in allowed if tool.spec.name in shown]
-    return [tool if tool.spec.name in shown else HeldTool(tool, mode.id) for tool in allowed]
+        return [tool for tool in allowed if tool.spec.name in available]
+    return [tool if tool.spec.name in available else HeldTool(tool, mode.id) for tool in allowed]

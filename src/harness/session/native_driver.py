@@ -112,8 +112,8 @@ class NativeDriver:
     async def send(self, message: UserMessage, run_id: str) -> Ended:
         options = await self.options()
         conversation = self.conversation
-        if told := self._mode_signal():
-            conversation.add(told)
+        if signal := self._mode_signal():
+            conversation.add(signal)
         if pause := self._hooks.memory.before_message(message.id):
             conversation.add(pause)
         sending = conversation.send(
@@ -127,8 +127,8 @@ class NativeDriver:
         if not mode.keeps_prefix:
             return None
         texts = (entry.turn.text for entry in reversed(self.conversation.entries))
-        told = next((text for text in texts if text.startswith("<mode ")), "")
-        if told.startswith(f'<mode id="{mode.id}"') or not (told or mode.instructions):
+        shown_mode = next((text for text in texts if text.startswith("<mode ")), "")
+        if shown_mode.startswith(f'<mode id="{mode.id}"') or not (shown_mode or mode.instructions):
             return None
         text = mode.instructions or "What the mode before said no longer holds: the work may be done."
         return create(
@@ -357,13 +357,13 @@ class NativeDriver:
             tools_of(self._settings.harness.tools, context),
             tools_of(mode.additional_tools, context),
         )
-        found = {tool.spec.name: tool for tools in sets for tool in tools}
-        return tuple(allowed_tools(self._settings.permissions, found.values(), mode))
+        tools_by_name = {tool.spec.name: tool for tools in sets for tool in tools}
+        return tuple(allowed_tools(self._settings.permissions, tools_by_name.values(), mode))
 
 
 async def _lasting(agent: BackingAgent) -> str:
-    given = agent.lasting_instructions
-    return given if isinstance(given, str) else await asyncio.to_thread(given)
+    instructions = agent.lasting_instructions
+    return instructions if isinstance(instructions, str) else await asyncio.to_thread(instructions)
 
 
 def _final_answer(wanted: WantedOutput | None, model: Model, *, has_tools: bool) -> tuple[Tool, ...]:

@@ -93,11 +93,11 @@ def _classed(call: ProposedCall, standing: ToolClass) -> ProposedCall:
     """A call with what the rules know about its tool."""
     if standing.is_own:
         return ProposedCall(tool=call.tool, category="own", input=call.input)
-    stated = cast("Category | None", standing.category)
-    if stated is not None and call.category == "unknown":  # it does not say what it does
-        return stated_call(call, stated)
-    if stated is not None and _WEIGHT[stated] > _WEIGHT[call.category]:
-        return replace(call, category=stated, is_confined=True)
+    category = cast("Category | None", standing.category)
+    if category is not None and call.category == "unknown":  # it does not say what it does
+        return stated_call(call, category)
+    if category is not None and _WEIGHT[category] > _WEIGHT[call.category]:
+        return replace(call, category=category, is_confined=True)
     return call if standing.is_confined else replace(call, is_confined=False)
 
 
@@ -138,8 +138,8 @@ def check_resolver(resolver: CategoryResolver | None) -> None:
         return
     if not callable(resolver):
         raise UsageError("tool_category_resolver is no function", hint="it takes a tool's name")
-    called = getattr(resolver, "__call__", None)  # noqa: B004 # also for a callable object
-    if inspect.iscoroutinefunction(resolver) or inspect.iscoroutinefunction(called):
+    method = getattr(resolver, "__call__", None)  # noqa: B004 # also for a callable object
+    if inspect.iscoroutinefunction(resolver) or inspect.iscoroutinefunction(method):
         raise UsageError(
             "tool_category_resolver is async",
             hint="give a plain function: a call waits for nothing but a person",
@@ -344,23 +344,23 @@ class SessionPermissions:
         """The class of a tool. `tool` None: the one of that name in the latest run, or the built-in one."""
         if tool is None:
             latest = self._latest.known(tool_name) if self._latest is not None else None
-            found = latest or _USUAL.get(tool_name, ToolClass())
+            tool_class = latest or _USUAL.get(tool_name, ToolClass())
         else:
             intrinsic = category_of(tool)
-            known = intrinsic if intrinsic in _CATEGORIES else None
+            category = intrinsic if intrinsic in _CATEGORIES else None
             # By their classes: `isinstance` of a protocol takes 5 µs, and each message asks for every tool.
-            meant = tool.tool if Renamed in type(tool).__mro__ else tool  # type: ignore[attr-defined]
-            module = type(meant).__module__
+            inner = tool.tool if Renamed in type(tool).__mro__ else tool  # type: ignore[attr-defined]
+            module = type(inner).__module__
             is_built_in = module.startswith(_BUILT_IN) and module != _OF_APPLICATIONS
-            found = ToolClass(
-                cast("ToolCategory | None", known),
-                not _NEVER_ASKED.isdisjoint(type(meant).__mro__),
+            tool_class = ToolClass(
+                cast("ToolCategory | None", category),
+                not _NEVER_ASKED.isdisjoint(type(inner).__mro__),
                 is_confined=is_built_in,
                 is_built_in=is_built_in,
             )
         if self._category_of is None:
-            return found
-        return found._replace(category=self._by_name(self._category_of, tool_name))
+            return tool_class
+        return tool_class._replace(category=self._by_name(self._category_of, tool_name))
 
     def of(
         self,
@@ -403,24 +403,24 @@ class SessionPermissions:
     def _by_name(resolver: CategoryResolver, tool_name: str) -> ToolCategory | None:
         """The category from the application's resolver. An invalid one counts as none: the user is asked."""
         try:
-            found: Any = resolver(tool_name)
+            category: Any = resolver(tool_name)
         except Exception:
             _logger.exception("tool_category_resolver failed on %s", tool_name)
             return None
-        if inspect.iscoroutine(found):
-            found.close()
-        if found is None or found in _CATEGORIES:
-            return cast("ToolCategory | None", found)
-        _logger.warning("tool_category_resolver gives no category for %s: %r", tool_name, found)
+        if inspect.iscoroutine(category):
+            category.close()
+        if category is None or category in _CATEGORIES:
+            return cast("ToolCategory | None", category)
+        _logger.warning("tool_category_resolver gives no category for %s: %r", tool_name, category)
         return None
 
     def _rules(self, kind: str) -> dict[str, PermissionAnswer]:
         """The stored rules of a kind. Invalid entries are ignored, so the user is asked."""
         rules = self._state.peek(RULES_KEY)
-        found = rules.get(kind) if isinstance(rules, Mapping) else None
-        if not isinstance(found, Mapping):
+        policies = rules.get(kind) if isinstance(rules, Mapping) else None
+        if not isinstance(policies, Mapping):
             return {}
-        return {str(name): policy for name, policy in found.items() if policy in POLICIES}
+        return {str(name): policy for name, policy in policies.items() if policy in POLICIES}
 
     async def _set(self, kind: str, name: str, policy: PermissionAnswer) -> None:
         rules: dict[str, Any] = self.get_rules()

@@ -142,15 +142,15 @@ class CommandDriver:
         self._supported: frozenset[str] = frozenset()
         self._is_two_way = self._takes_schema = False
         with suppress(HarnessError):  # an unknown agent is reported when it is first used
-            known = load(agent.name)
-            self.agent_name = known.name
-            self._supported = known.supports.intersection(_FROM_PROGRAMS) | {"briefing"}
-            if (two_way := installed_two_way(known, agent.binary)) is not None:
+            program = load(agent.name)
+            self.agent_name = program.name
+            self._supported = program.supports.intersection(_FROM_PROGRAMS) | {"briefing"}
+            if (two_way := installed_two_way(program, agent.binary)) is not None:
                 self._is_two_way = True
                 self._supported |= two_way.capabilities & _FROM_TWO_WAY
-                taken = known.supports if two_way.supports is None else two_way.supports
-                self._takes_schema = "output_schema" in taken
-                if agent.tools and "tool_servers" in taken and not agent.sealed:
+                supports = program.supports if two_way.supports is None else two_way.supports
+                self._takes_schema = "output_schema" in supports
+                if agent.tools and "tool_servers" in supports and not agent.sealed:
                     self._supported |= {"tools"}
 
     @property
@@ -169,10 +169,10 @@ class CommandDriver:
         unknown, signals = self._unknown(thread.hub, message)
         if unknown:
             request = await self._with_briefing(thread, request, unknown, run_id)
-        wanted = self._runs.output
-        shape = [] if wanted is None or wanted.problem else [wanted.request()]
+        output = self._runs.output
+        shape = [] if output is None or output.problem else [output.request()]
         briefing = "\n\n".join(filter(None, [request.briefing, *(turn.text for turn in signals), *shape]))
-        schema = strict_schema(wanted.shape.schema) if wanted is not None and self._takes_schema else None
+        schema = strict_schema(output.shape.schema) if output is not None and self._takes_schema else None
         return await self._run_until_end(replace(request, briefing=briefing, output_schema=schema), run_id)
 
     async def _with_briefing(
@@ -197,9 +197,9 @@ class CommandDriver:
                 self._log.append_all([handed[1]], run_id)
                 return handed[0].request
             briefed = replace(briefed, why=handed)
-        [stored] = self._log.append_all([briefed], run_id)
-        assert isinstance(stored, Briefed), "what was appended comes back"
-        return replace(request, briefing=stored.text)
+        [event] = self._log.append_all([briefed], run_id)
+        assert isinstance(event, Briefed), "what was appended comes back"
+        return replace(request, briefing=event.text)
 
     async def _run_until_end(self, request: Request, run_id: str) -> Ended:
         thread = self._log.thread
@@ -410,7 +410,7 @@ class CommandDriver:
 
     def _request(self, message: UserMessage) -> Request:
         agent, limits = self._agent, self._runs.limits
-        known = self._log.bus.fold.facts.agent_sessions
+        sessions = self._log.bus.fold.facts.agent_sessions
         request = Request(
             agent=agent.name,
             prompt=message.text,
@@ -426,7 +426,7 @@ class CommandDriver:
             gateway=agent.gateway or self._settings.harness.gateway,
             sealed=agent.sealed,
             folder_settings=agent.folder_settings,
-            resume=known.get(self.agent_name, agent.session) if "resume" in self.capabilities else "",
+            resume=sessions.get(self.agent_name, agent.session) if "resume" in self.capabilities else "",
             append_system_prompt=self._settings.harness.instructions_for(None, self._settings.mode.resolve()),
             extra_args=tuple(agent.extra_args),
             env=agent.env,

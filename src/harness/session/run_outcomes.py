@@ -76,15 +76,15 @@ class RunOutcomes:
     def notice(self, event: Event) -> None:
         if type(event) not in _TOLD:
             return
-        known = self._awaited.get(event.run_id)
-        if known is None:
+        awaited_run = self._awaited.get(event.run_id)
+        if awaited_run is None:
             return
         if isinstance(event, Result | Suspended):
-            self._awaited[event.run_id] = (event, known[1])
+            self._awaited[event.run_id] = (event, awaited_run[1])
         elif isinstance(event, Error):
-            self._awaited[event.run_id] = (known[0], event)
+            self._awaited[event.run_id] = (awaited_run[0], event)
         elif isinstance(event, Warning) and event.code in _LIMIT_CODES:
-            self._awaited[event.run_id] = (known[0], Error(message=event.message, code=event.code))
+            self._awaited[event.run_id] = (awaited_run[0], Error(message=event.message, code=event.code))
 
     def take(self, run_id: str) -> RunOutcome[Any]:
         """The outcome of a run that was expected and has ended."""
