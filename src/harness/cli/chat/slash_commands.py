@@ -41,7 +41,7 @@ def carry_out(conversation: TerminalConversation, text: str) -> None:
     if command is None:
         raise UsageError(
             f"unknown command: {single_line(name)[:60]}",
-            hint="/help lists them; //TEXT sends /TEXT to the agent",
+            hint="/help lists them, a project's own once it is trusted (harness trust); //TEXT sends /TEXT to the agent",
         )
     command.act(conversation, argument.strip())
 
