@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.lacking import lacking
 
 from harness.agents.registry import load
@@ -128,3 +130,32 @@ def test_what_goose_was_told_to_allow_always_is_hidden_from_it(
     request = Request(agent="goose", cwd=str(tmp_path), permissions="ask")
     use = without_grants(load("goose"), request, {"XDG_CONFIG_HOME": str(tmp_path / "config")}, FolderUse())
     assert (use.wall is not None and use.wall.blank == (str(place),)) is is_hidden
+
+
+@pytest.mark.parametrize("permissions", ["ask", "accept-edits", "read-only", "plan"])
+@pytest.mark.parametrize(
+    ("agent", "version", "path", "event"),
+    [
+        ("claude", "2.1.325 (Claude Code)", ".claude/settings.json", "PermissionRequest"),
+        ("qwen", "0.24.4", ".qwen/settings.json", "PermissionRequest"),
+        ("droid", "0.225.2", ".factory/settings.json", "PreToolUse"),
+    ],
+)
+def test_a_hook_that_answers_instead_of_the_person_is_refused(
+    tmp_path: Path, permissions: Permissions, agent: str, version: str, path: str, event: str
+) -> None:
+    project, settings = tmp_path / "project", tmp_path / "home" / path
+    project.mkdir()
+    settings.parent.mkdir(parents=True)
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho '{version}'\n")
+    program.chmod(0o755)
+    environ = {**os.environ, "HOME": str(tmp_path / "home")}
+    environ.pop("CLAUDE_CONFIG_DIR", None)
+    request = Request(agent=agent, prompt="x", binary=str(program), cwd=str(project), permissions=permissions)
+    settings.write_text(json.dumps({"hooks": {"PostToolUse": [{"matcher": "*"}], event: []}}))
+    prepare(request, environ)
+    settings.write_text(json.dumps({"hooks": {event: [{"matcher": "*", "hooks": []}]}}))
+    with pytest.raises(UsageError, match=rf"does not ask about everything: a hook of {event} in {settings}"):
+        prepare(request, environ)
+    prepare(replace(request, permissions="full-access"), environ)

@@ -90,6 +90,8 @@ class TrustingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A regular expression that only settings of this kind fit."""
     what: str
     """What it does then, for `ask … does not ask about everything: …`; `{path}` is the file."""
+    reach_reading: bool = False
+    """Whether with them a run that may only read is not held to its folder, either."""
 
 
 class UserGrants(msgspec.Struct, frozen=True, kw_only=True):

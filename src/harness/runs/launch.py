@@ -225,10 +225,15 @@ def _folder_use(
     use = without_grants(agent, request, environ, use)
     if two_way is not None:
         require_no_new_session(agent, two_way, request, {**environ, **request.env})
-    if request.permissions == "ask" and two_way is not None:
+    if two_way is not None and _is_to_be_asked(two_way, request):
         folder = request.cwd if use.settings != "none" else ""
         require_asking(agent, two_way, {**environ, **request.env}, folder)
     return use
+
+
+def _is_to_be_asked(two_way: TwoWay, request: Request) -> bool:
+    reaches_reading = two_way.trusting is not None and two_way.trusting.reach_reading
+    return request.permissions == "ask" or (request.permissions == "read-only" and reaches_reading)
 
 
 def _environment(

@@ -24,5 +24,6 @@ def require_asking(agent: Agent, two_way: TwoWay, environ: Mapping[str, str], cw
         if re.search(settings.pattern, text):
             raise UsageError(
                 f"{agent.title} does not ask about everything: {settings.what.format(path=path)}",
-                hint="--permissions agent-default asks you what it asks, read-only changes nothing",
+                hint="--permissions agent-default asks you what it asks"
+                + ("" if settings.reach_reading else ", read-only changes nothing"),
             )

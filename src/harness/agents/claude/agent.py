@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from harness.agents.claude.driver import ENVIRONMENT, ClaudeControl
 from harness.agents.claude.limits import limit_windows
-from harness.contracts.agent import Agent, CommandFiles, CommandLine, TwoWay, Version
+from harness.contracts.agent import Agent, CommandFiles, CommandLine, TrustingSettings, TwoWay, Version
 from harness.contracts.command_line import flags_of, has, numbers_of
 from harness.contracts.request import Request
 from harness.contracts.toolset import PendingCall
@@ -441,6 +441,21 @@ def _placed(operations: list[Operation], directory: str) -> list[Operation]:
 
 _SUPPORTS = frozenset({"agent-default", "fork", "mcp", "read-only", *_FLAGS})
 
+_TRUSTING = TrustingSettings(
+    files=(
+        "/etc/claude-code/managed-settings.json",
+        "$CLAUDE_CONFIG_DIR/settings.json",
+        "~/.claude/settings.json",
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+    ),
+    pattern=r'"PermissionRequest"\s*:\s*\[\s*\{',
+    what="a hook of PermissionRequest in {path} may answer before you do",
+    reach_reading=True,
+)
+"""What such a hook allows is done, and the question is withdrawn."""
+
+
 AGENT = Agent(
     name="claude",
     title="Claude Code",
@@ -463,6 +478,7 @@ AGENT = Agent(
         has_schema_at_start=True,
         since=_CONVERSATION_SINCE,
         asks_since=_ASKS_SINCE,
+        trusting=_TRUSTING,
     ),
     since=_SINCE,
     key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),

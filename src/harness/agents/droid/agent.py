@@ -25,6 +25,7 @@ from harness.contracts.agent import (
     CommandFiles,
     CommandLine,
     HeldSettings,
+    TrustingSettings,
     Version,
 )
 from harness.contracts.command_line import flags_of
@@ -524,7 +525,13 @@ def acp_command(request: Request, version: Version) -> CommandLine:
 
 
 _TAKEN = frozenset({"agent-default", "effort", "model", "read-only", "resume"})
-TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 225), supports=_TAKEN)
+_TRUSTING = TrustingSettings(
+    files=_HELD_BY.theirs,
+    pattern=r'"PreToolUse"\s*:\s*\[\s*\{',
+    what="a hook of PreToolUse in {path} may allow calls, and nobody is asked about those",
+    reach_reading=True,
+)
+TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 225), supports=_TAKEN, trusting=_TRUSTING)
 
 
 AGENT = Agent(

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from harness.agents.qwen.tools import QWEN, QWEN_BEFORE_0_21
-from harness.contracts.agent import Agent, CommandFiles, CommandLine, HeldSettings, Version
+from harness.contracts.agent import Agent, CommandFiles, CommandLine, HeldSettings, TrustingSettings, Version
 from harness.contracts.command_line import flags_of, has, numbers_of
 from harness.contracts.request import Request
 from harness.contracts.toolset import PendingCall, Toolset, tasks_of
@@ -484,7 +484,19 @@ def acp_command(request: Request, version: Version) -> CommandLine:
     return CommandLine(args=(*args, *request.extra_args), held_by=held_by)
 
 
-TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 24))
+_TRUSTING = TrustingSettings(
+    files=(
+        *_PLACES.values(),
+        "/etc/qwen-code/settings.json",
+        "$QWEN_CODE_SYSTEM_SETTINGS_PATH",
+        "~/.qwen/settings.json",
+        ".qwen/settings.json",
+    ),
+    pattern=r'"PermissionRequest"\s*:\s*\[\s*\{',
+    what="a hook of PermissionRequest in {path} answers instead of you",
+    reach_reading=True,
+)
+TWO_WAY = PROGRAM.two_way(acp_command, since=(0, 24), trusting=_TRUSTING)
 
 
 AGENT = Agent(
