@@ -139,6 +139,7 @@ def test_what_goose_was_told_to_allow_always_is_hidden_from_it(
         ("claude", "2.1.325 (Claude Code)", ".claude/settings.json", "PermissionRequest"),
         ("qwen", "0.24.4", ".qwen/settings.json", "PermissionRequest"),
         ("droid", "0.225.2", ".factory/settings.json", "PreToolUse"),
+        ("copilot", "1.0.102", ".copilot/hooks/a.json", "preToolUse"),
     ],
 )
 def test_a_hook_that_answers_instead_of_the_person_is_refused(
@@ -151,11 +152,12 @@ def test_a_hook_that_answers_instead_of_the_person_is_refused(
     program.write_text(f"#!/bin/sh\necho '{version}'\n")
     program.chmod(0o755)
     environ = {**os.environ, "HOME": str(tmp_path / "home")}
-    environ.pop("CLAUDE_CONFIG_DIR", None)
+    for name in ("CLAUDE_CONFIG_DIR", "COPILOT_HOME", "XDG_CONFIG_HOME"):
+        environ.pop(name, None)
     request = Request(agent=agent, prompt="x", binary=str(program), cwd=str(project), permissions=permissions)
     settings.write_text(json.dumps({"hooks": {"PostToolUse": [{"matcher": "*"}], event: []}}))
     prepare(request, environ)
     settings.write_text(json.dumps({"hooks": {event: [{"matcher": "*", "hooks": []}]}}))
-    with pytest.raises(UsageError, match=rf"does not ask about everything: a hook of {event} in {settings}"):
+    with pytest.raises(UsageError, match=rf"does not ask about everything: a hook .*in {settings}"):
         prepare(request, environ)
     prepare(replace(request, permissions="full-access"), environ)

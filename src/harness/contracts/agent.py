@@ -85,7 +85,7 @@ class TrustingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the user that an agent obeys more than what it was told to ask about."""
 
     files: tuple[str, ...]
-    """`~` and variables (`$NAME`) are those of its environment; a relative path is the folder's."""
+    """`~` and variables (`$NAME`) are those of its environment; a relative path is the folder's. A `*` stands for any name."""
     pattern: str
     """A regular expression that only settings of this kind fit."""
     what: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from glob import escape, glob
 
 from harness.contracts.agent import Agent, TwoWay
 from harness.errors import UsageError
@@ -15,7 +17,8 @@ def require_asking(agent: Agent, two_way: TwoWay, environ: Mapping[str, str], cw
     settings = two_way.trusting
     if settings is None:
         return
-    for path in filter(None, (place_of(name, environ, cwd) for name in settings.files)):
+    places = filter(None, (place_of(name, environ, cwd) for name in settings.files))
+    for path in (path for place in places for path in _files_at(place)):
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 text = file.read()
@@ -27,3 +30,9 @@ def require_asking(agent: Agent, two_way: TwoWay, environ: Mapping[str, str], cw
                 hint="--permissions agent-default asks you what it asks"
                 + ("" if settings.reach_reading else ", read-only changes nothing"),
             )
+
+
+def _files_at(place: str) -> list[str]:
+    """Of a pattern, which only the last name can be."""
+    folder, name = os.path.split(place)
+    return sorted(glob(os.path.join(escape(folder), name))) if "*" in name else [place]

@@ -19,7 +19,7 @@ from harness.agents.copilot.calls import (
     operations_after,
     output_of_result,
 )
-from harness.contracts.agent import CommandLine, Version
+from harness.contracts.agent import CommandLine, TrustingSettings, Version
 from harness.contracts.command_line import flags_of
 from harness.contracts.request import Request
 from harness.contracts.toolset import PendingCall, Toolset
@@ -209,4 +209,20 @@ def acp_command(request: Request, version: Version) -> CommandLine:
     )
 
 
-TWO_WAY = PROGRAM.two_way(acp_command, since=(1, 0, 102), supports=SUPPORTS | {"effort"})
+_TRUSTING = TrustingSettings(
+    files=tuple(
+        f"{folder}/{name}"
+        for folder in (
+            "$COPILOT_HOME",
+            "$XDG_CONFIG_HOME/.copilot",
+            "~/.copilot",
+            ".github",
+            ".github/copilot",
+        )
+        for name in ("hooks/*.json", "config.json", "settings.json")
+    ),
+    pattern=r'"(?:[pP]reToolUse|[pP]ermissionRequest)"\s*:\s*\[\s*\{',
+    what="a hook in {path} may allow calls, and nobody is asked about those",
+    reach_reading=True,
+)
+TWO_WAY = PROGRAM.two_way(acp_command, since=(1, 0, 102), supports=SUPPORTS | {"effort"}, trusting=_TRUSTING)
