@@ -165,6 +165,13 @@ test("the header says how much was changed, and the changes open beside the conv
   assert.deepEqual(await page.locator(".changes-panel mark").allInnerTexts().then((marks) => marks.some((mark) => mark.includes("gifts"))), true);
   await shot(page, "changes-beside");
   assert.deepEqual(await violations(page), []);
+  await page.route(/\/changes\?/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), moreFiles: 6 } });
+  });
+  await page.reload();
+  await page.getByText("5 files by edits; 6 more files are not committed").waitFor();
+  assert.match(await button.innerText(), /≥\s*\+\d+/, "commands changed more than is counted");
   assert.deepEqual(troubles, []);
   await page.context().close();
 });

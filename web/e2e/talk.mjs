@@ -334,6 +334,9 @@ test("a new conversation is typed at once, begins with what was chosen last, and
   await page.waitForSelector("dialog.start[open]");
   await page.keyboard.type("typed at once");
   assert.equal(await page.locator(".start-prompt").inputValue(), "typed at once");
+  await page.locator(".start-model", { hasText: place.paced }).waitFor();
+  const edges = await page.locator(".start, .start-models, .start-folder, .start-price").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().right));
+  assert.ok(edges.every((right) => right <= edges[0]), `a long name of a model moves nothing out of sight: ${edges}`);
   await page.getByRole("button", { name: "Never" }).click();
   await page.locator("#start-folder").fill(place.folder);
   await page.getByRole("button", { name: "Another model…" }).click();

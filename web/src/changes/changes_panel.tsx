@@ -49,7 +49,7 @@ export default function ChangesPanel(props: ChangesPanelProps) {
           {list && (
             <>
               <span className="faint">{countOf(list.files.length, "file")}</span>
-              <Delta added={list.added} removed={list.removed} isAtLeast={!list.isCountComplete} />
+              <Delta added={list.added} removed={list.removed} isAtLeast={!list.isCountComplete || !!list.moreFiles} />
             </>
           )}
           <span className="changes-push changes-row">
@@ -72,7 +72,7 @@ export default function ChangesPanel(props: ChangesPanelProps) {
       </header>
       {done && <DoneNotice text={done.text} onUndo={done.undoId ? review.undo : null} onClose={() => review.setDone("")} />}
       {review.problem && !list && <p className="changes-note">{inOneLine(review.problem)}</p>}
-      {list && !list.files.length && <p className="changes-note faint">No files were changed{scope === "conversation" ? " in this conversation" : " here"}.</p>}
+      {list && !list.files.length && !list.moreFiles && <p className="changes-note faint">No files were changed{scope === "conversation" ? " in this conversation" : " here"}.</p>}
       {list && !!list.moreFiles && (
         <p className="changes-note">
           {countOf(list.files.length, "file")} by edits; {countOf(list.moreFiles, "more file")} {list.moreFiles === 1 ? "is" : "are"} not committed, which commands may have changed.{" "}
