@@ -63,6 +63,7 @@ def harness_on(folder: str, model: object) -> tuple[Harness, Subscriber]:
     """In an empty folder of its own: what it costs to look at the files of a real one is measured by `undo.py`."""
     work = f"{folder}/work"
     os.makedirs(work, exist_ok=True)
+    os.environ["XDG_DATA_HOME"] = f"{folder}/home"  # where the undo of its calls is: it goes with the rest
     harness = Harness(
         id="bench",
         cwd=work,
