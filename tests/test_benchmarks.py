@@ -120,9 +120,10 @@ def test_every_program_works(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_measured_of_a_session_comes_to_its_end_in_full_size_too(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The programs are started with their smallest sizes: a guard against answers that do not end sees only long ones."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # which the program sets, and which is put back
     session, scripted = program(monkeypatch, "session"), program(monkeypatch, "scripted")
     for model in (scripted.Talker(session.MOST_DELTAS, 256), scripted.Caller(session.MOST_STEPS)):
         assert asyncio.run(session.session_s(model)) > 0
