@@ -103,3 +103,8 @@ def test_a_name_that_no_unit_can_hold_is_refused() -> None:
 )
 def test_a_word_of_a_unit_is_only_a_word(word: str, written: str) -> None:
     assert quoted(word) == written
+
+
+def test_nothing_is_named_that_may_not_be_there(cli: CliMachine) -> None:
+    """`systemd-analyze verify` refuses a manual page that is not installed."""
+    assert "Documentation=" not in cli.call("service", "print").out

@@ -28,7 +28,6 @@ UNIT = "harness.service"
 _TEMPLATE = """\
 [Unit]
 Description=Harness: coding agents in one place
-Documentation=man:harness(1)
 
 [Service]
 ExecStart={command}
