@@ -278,9 +278,9 @@ def test_compaction_is_stated_by_the_notices_of_older_versions() -> None:
     ]
 
 
-def test_a_version_that_shows_images_of_anywhere_is_held_to_nothing() -> None:
-    """Until 0.147 its tool for images cannot be taken away, and it asks nobody."""
-    assert refusal_to_read_only(AGENT, "0.147.0") is None
-    refusal = refusal_to_read_only(AGENT, "0.146.0")
+def test_a_version_that_runs_what_it_takes_for_reading_is_held_to_nothing() -> None:
+    """0.147 runs `./tools/cat` unasked; before that, its tool for images cannot be taken away."""
+    assert refusal_to_read_only(AGENT, "0.166.0") is None
+    refusal = refusal_to_read_only(AGENT, "0.147.0")
     assert refusal is not None
-    assert "Codex 0.146.0 has no read-only mode that holds: it needs 0.147" in refusal.message
+    assert "Codex 0.147.0 has no read-only mode that holds: it needs 0.166" in refusal.message

@@ -120,8 +120,10 @@ def conversation_command(request: Request, version: Version) -> CommandLine:
 
 _TERMINALS_SINCE: Version = (0, 154)
 """From then on, commands can run in the background without a terminal that can be written to."""
-_ASKS_SINCE: Version = (0, 147)
-"""Until then it always offers to show images, wherever they lie: it is held neither to asking nor to reading below a folder."""
+_ASKS_SINCE: Version = (0, 166)
+"""The first that was seen to ask about everything. 0.147 still runs what it takes for reading by the last name of a program
+(`./tools/cat`), and 0.146 shows images of anywhere: they are held neither to asking nor to reading.
+"""
 
 
 def _without_unasked(request: Request, version: Version) -> list[str]:
