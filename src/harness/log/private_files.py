@@ -73,8 +73,11 @@ def lock_alone(fd: int) -> None:
 
 
 def replace_private(path: str, data: bytes) -> FileMark:
-    """Replace a file's content atomically: a reader sees the old or the new one, never a part. Returns its mark."""
-    temporary = f"{path}.{os.getpid()}.new"
+    """Replace a file's content atomically: a reader sees the old or the new one, never a part. Returns its mark.
+
+    Several processes and threads may do so at once: each writes a file of its own, and the last one holds.
+    """
+    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.new"
     fd = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         try:

@@ -3,6 +3,7 @@
     <data>/harness/undo/<digest of the workspace's path>/undo.db    contents and history: the truth
                                                          seen       what the last walk saw: only saves reading again
                                                          lock       one writer at a time
+                                                         opening    one at a time makes it, or sets it aside
 
 A checkpoint is one transaction: it is there as a whole or not at all.
 """
@@ -30,8 +31,10 @@ from harness.undo.states import ABSENT, FileKind, PathState, Seen
 Phase: TypeAlias = Literal["before", "call", "after", "undo", "undone"]
 """`call`: at the beginning or the end of a call. `undo` and `undone`: around an undo, which is a turn of the user."""
 CheckpointState: TypeAlias = Literal["taken", "failed", "off"]
-_DATABASE, _SEEN, _LOCK, _ROOT = "undo.db", "seen", "lock", "root"
+_DATABASE, _SEEN, _LOCK, _OPENING, _ROOT = "undo.db", "seen", "lock", "opening", "root"
 _LOCK_PAUSE_S = 0.02
+_OPENING_PATIENCE_S = 15.0
+"""Longer than SQLite waits (`timeout`), for the one that holds it may be waiting there."""
 _SCHEMA = """
 PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
 CREATE TABLE IF NOT EXISTS blobs(digest BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID;
@@ -96,14 +99,16 @@ class UndoStore:
         self.root = os.path.realpath(root)
         self.folder = folder_of(root)
         make_private_directory(self.folder)
-        replace_private(os.path.join(self.folder, _ROOT), os.fsencode(self.root))
         self.problem = ""
         """What was found wrong with the store when it was opened."""
-        try:
-            self.database = self._open()
-        except sqlite3.DatabaseError as error:
-            self._set_aside(error)
-            self.database = self._open()
+        # SQLite does not wait where two make a WAL of one database at once, and what one has set aside is whole again.
+        with self._alone(_OPENING, _OPENING_PATIENCE_S):
+            replace_private(os.path.join(self.folder, _ROOT), os.fsencode(self.root))
+            try:
+                self.database = self._open()
+            except sqlite3.DatabaseError as error:
+                self._set_aside(error)
+                self.database = self._open()
         self._known_seq = -1
         self.known: dict[str, Seen] = {}
         """As of the last checkpoint, within `writing()`."""
@@ -115,7 +120,13 @@ class UndoStore:
     @contextmanager
     def writing(self, patience_s: float = 30.0) -> Iterator[None]:
         """Raises UsageError if others hold the lock for longer."""
-        handle = open_private(os.path.join(self.folder, _LOCK), os.O_RDWR | os.O_CREAT)
+        with self._alone(_LOCK, patience_s):
+            self._load()
+            yield
+
+    @contextmanager
+    def _alone(self, lock: str, patience_s: float) -> Iterator[None]:
+        handle = open_private(os.path.join(self.folder, lock), os.O_RDWR | os.O_CREAT)
         deadline = time.monotonic() + patience_s
         try:
             while True:
@@ -128,7 +139,6 @@ class UndoStore:
                             f"another program looks at {self.root} for its undo", hint="try again in a moment"
                         ) from None
                     time.sleep(_LOCK_PAUSE_S)
-            self._load()
             yield
         finally:
             os.close(handle)

@@ -73,9 +73,11 @@ def undo(
     before = store.checkpoint(turns[-1].windows[0].before)
     is_old = before is not None and before.git is not None
     names = [name for turn in turns for name in turn.not_taken]
-    undoing, seqs = _carry_out(store, log_id, plan, expect)
-    if seqs is not None:
-        store.add_undo(log_id, [turn.run_id for turn in turns], *seqs, time.time_ns() // 1_000_000)
+
+    def note(before: int, after: int) -> None:
+        store.add_undo(log_id, [turn.run_id for turn in turns], before, after, time.time_ns() // 1_000_000)
+
+    undoing = _carry_out(store, log_id, plan, note, expect)
     was, now = before.git if before is not None and is_old else None, git_place(store.root)
     return undoing._replace(
         not_covered=sorted(set(names)), git=_moved(was, now), lost_git=_lost(was, now, store.root)
@@ -97,10 +99,9 @@ def redo(store: UndoStore, undone: Undo, *, expect: str | None = None) -> Undoin
         del now
         planner.take_back(window, _keep_nothing)
 
-    undoing, seqs = _carry_out(store, undone.log_id, plan, expect)
-    if seqs is not None:
-        store.mark_redone(undone.id)
-    return undoing
+    return _carry_out(
+        store, undone.log_id, plan, lambda _before, _after: store.mark_redone(undone.id), expect
+    )
 
 
 def undone_runs(store: UndoStore) -> set[str]:
@@ -108,9 +109,13 @@ def undone_runs(store: UndoStore) -> set[str]:
 
 
 def _carry_out(
-    store: UndoStore, log_id: str, make_plan: Callable[[Planner, Checkpoint], None], expect: str | None
-) -> tuple[Undoing, tuple[int, int] | None]:
-    """With the checkpoints around it, if it was done."""
+    store: UndoStore,
+    log_id: str,
+    make_plan: Callable[[Planner, Checkpoint], None],
+    note: Callable[[int, int], None],
+    expect: str | None,
+) -> Undoing:
+    """`note`: records that it was done, with the checkpoints around it, before another one may write."""
     most_bytes = make_room(store)
     with store.writing():
         clean_up(store)
@@ -120,7 +125,7 @@ def _carry_out(
         plan = planner.plan()
         undoing = Undoing(plan, {}, [], None, is_done=False)
         if expect is None:
-            return undoing, None
+            return undoing
         if expect != plan.digest:
             raise StalePlan(
                 "the files have changed since this was shown; nothing was done", hint="look again"
@@ -128,7 +133,8 @@ def _carry_out(
         failed = carry_out(store, plan)
         moment = Moment(log_id, "", "undone", writes=plan.writes)
         after = take(store, moment, most_bytes=most_bytes)
-        return undoing._replace(failed=failed, is_done=True), (now.seq, after.seq)
+        note(now.seq, after.seq)
+        return undoing._replace(failed=failed, is_done=True)
 
 
 def _moved(before: GitPlace | None, now: GitPlace | None) -> tuple[GitPlace, GitPlace] | None:
