@@ -91,7 +91,14 @@ OTHERS = (
     "uv",
 )
 """Programs of others, of which nothing is known here but that a shell can read the line."""
-SETTINGS = ("docs/models.md", "docs/native.md", "docs/permissions.md", "docs/protocol.md", "docs/usage.md")
+SETTINGS = (
+    "docs/gateway.md",
+    "docs/models.md",
+    "docs/native.md",
+    "docs/permissions.md",
+    "docs/protocol.md",
+    "docs/usage.md",
+)
 
 
 def _is_commands(block: CodeBlock) -> bool:
