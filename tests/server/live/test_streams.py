@@ -8,9 +8,12 @@ import time
 from typing import Any
 
 import httpx
+import pytest
 
-from harness.events import Result, ToolEnd, ToolStart
+from harness.clients import formats
+from harness.events import Message, Result, ToolEnd, ToolStart
 from harness.folds.page_state.object_stream import apply
+from harness.stage import ViewOptions
 from live_server import TIMEOUT_S, LiveServer, events_of, is_done, recorded, waits
 
 CALL = {"type": "tool_call", "name": "bash", "input": {"command": "/bin/echo from the shell"}}
@@ -55,6 +58,25 @@ def test_any_view_can_be_streamed_and_resumed_without_loss_or_repetition(live: L
                     json.loads(one["data"])
                 assert len({one["id"] for one in whole}) == len(whole)
         assert http.get(f"/api/sessions/{log_id}/events?view=nothing").status_code == 400
+
+
+@pytest.mark.parametrize("view", ["text", "markdown", "html", "transcript"])
+def test_texts_are_sent_with_their_line_ends(live: LiveServer, view: str) -> None:
+    hub, log_id = recorded(live, 2)
+    hub.source(log_id).append(
+        [Message(role="assistant", text="First.\n"), Message(role="assistant", text="Second.")]
+    )
+    hub.source(log_id).append([Result(success=True)])
+    hub.close()
+    opened = formats.open_view(view, ViewOptions())
+    reader = live.store.reader(log_id)
+    written = [piece for event in reader.read() for piece in opened.feed(event)]
+    reader.close()
+    written.extend(opened.finish())
+    with live.http() as http:
+        answer = http.get(f"/api/sessions/{log_id}/events?follow=false&view={view}").text
+    sent = [one["data"] for one in events_of(iter(answer.split("\n")))]
+    assert "".join(sent) == b"".join(written).decode()
 
 
 def test_deltas_by_server_sent_events_give_the_state(live: LiveServer) -> None:

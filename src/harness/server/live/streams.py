@@ -74,7 +74,9 @@ class StreamsApi:
         )
         self._channels.store.metadata(log_id)  # raises UnknownSession
         view_stream = ViewStream(
-            formats.open_view(name, options), has_documents=name in formats.JSON_LINES and not options.human
+            formats.open_view(name, options),
+            has_documents=name in formats.JSON_LINES and not options.human,
+            is_json=name in formats.JSON,
         )
         stream = self._stream(log_id, view_stream, start, is_followed=is_followed)
         return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
@@ -133,11 +135,12 @@ class StreamsApi:
 
 
 class ViewStream:
-    """The output of a view as server-sent events. `has_documents`: one for each JSON document."""
+    """The output of a view as server-sent events. `has_documents`: one for each JSON document; `is_json`: all is one."""
 
-    def __init__(self, view: View, *, has_documents: bool) -> None:
+    def __init__(self, view: View, *, has_documents: bool, is_json: bool = False) -> None:
         self._view = view
         self._has_documents = has_documents
+        self._is_json = is_json
         self._seq = 0
 
     def of(self, batch: Sequence[Event], start: StreamPosition) -> bytes:
@@ -164,5 +167,7 @@ class ViewStream:
     def _pieces(self, pieces_written: Iterable[bytes]) -> list[bytes]:
         if self._has_documents:
             return [line for piece in pieces_written for line in piece.split(b"\n") if line]
-        whole = b"".join(pieces_written).rstrip(b"\n")
+        whole = b"".join(pieces_written)
+        if self._is_json:
+            whole = whole.rstrip(b"\n")  # what a reader takes apart needs none
         return [whole] if whole else []
