@@ -274,6 +274,11 @@ def test_a_runner_that_cannot_be_reached_or_refuses_is_an_outcome(runner: LiveRu
         port = closed.getsockname()[1]
     run = start(runner.request("x", port), store=MemoryStore())
     assert run.wait().outcome == "spawn_failed"
+    (error,) = errors_of(run)
+    assert error.message == (
+        f"the runner at http://127.0.0.1:{port} cannot be reached: Connection refused;"
+        " is `harness runner` running there, and its port forwarded?"
+    )
     wrong = start(
         Request(agent="remote", prompt="go", extra_args=("--runner", runner.url)), store=MemoryStore()
     )

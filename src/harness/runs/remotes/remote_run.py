@@ -292,7 +292,7 @@ class RemoteRun:
 
     def _give_up(self, error: Exception) -> None:
         """The run could not begin there, or is lost."""
-        message = error.words if isinstance(error, HarnessError) else f"the runner cannot be reached: {error}"
+        message = error.words if isinstance(error, HarnessError) else self._unreached(error)
         outcome: Outcome = "failed"
         if self._session is None:
             request, place = self._launch.request, self._place
@@ -302,6 +302,10 @@ class RemoteRun:
         self._note_untaken(self._hub.clock())
         outcome = "interrupted" if self._stopped.is_set() else outcome
         self._put([Error(message=message, code="runner"), Result(success=False, outcome=outcome)])
+
+    def _unreached(self, error: Exception) -> str:
+        hint = "is `harness runner` running there, and its port forwarded?"
+        return f"the runner at {self._place.url} cannot be reached: {error}; {hint}"
 
     def _wanted(self, memory: RemoteMemory) -> dict[str, Any]:
         request, place = self._launch.request, self._place

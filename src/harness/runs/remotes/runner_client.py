@@ -101,7 +101,7 @@ class RunnerClient:
         try:
             connection.connect()
         except OSError as error:
-            raise Unreachable(str(error)) from error
+            raise Unreachable(error.strerror or str(error)) from error
         try:
             headers = {**self._headers, "Content-Type": "application/json"}
             connection.request("POST", path, body=msgspec.json.encode(body), headers=headers)
