@@ -479,3 +479,45 @@ def test_going_back_offers_the_files_too(cli: CliMachine) -> None:
     assert len(cli.logs()) == 2
     forks = [json.loads(path.read_text()).get("fork") for path in sorted(cli.sessions.glob("*.meta.json"))]
     assert [bool(fork) for fork in forks] == [False, True]
+
+
+def permissions_of_all(cli: CliMachine) -> list[str]:
+    metadata = [json.loads(path.read_text()) for path in sorted(cli.sessions.glob("*.meta.json"))]
+    return [one["settings"]["permissionMode"] for one in metadata]
+
+
+def test_a_new_conversation_begins_with_the_rights_of_now_and_none_of_the_messages(cli: CliMachine) -> None:
+    words = (*chat(cli, bash("echo x >> made"), "Done.", permissions="full-access"), "-d", str(cli.project))
+    text = "/clear\none\n/permissions read-only\n/clear\n/status\ntwo\n/new\n/quit\n"
+    code, out, _err = through_pipe(cli, text, *words)
+    assert code == 0
+    assert "this conversation is new" in out
+    assert out.count("· a new conversation; back to the one before: /resume ") == 2
+    assert "session:     none yet" in out
+    first, second = (path.read_text() for path in sorted(cli.sessions.glob("*.ndjson")))
+    assert '"one"' in first
+    assert '"one"' not in second
+    assert permissions_of_all(cli) == ["readOnly", "readOnly"]
+    assert (cli.project / "made").read_text() == "x\n"
+
+
+def test_going_back_keeps_to_the_rights_of_now(cli: CliMachine) -> None:
+    """Not to those that the chat was started with."""
+    words = (*chat(cli, bash("echo x >> made"), "Done.", permissions="full-access"), "-d", str(cli.project))
+    code, _out, _err = through_pipe(cli, "one\n/permissions read-only\n/rewind 1\ntwo\n", *words)
+    assert code == 0
+    assert permissions_of_all(cli) == ["readOnly", "readOnly"]
+    assert (cli.project / "made").read_text() == "x\n"
+
+
+def test_of_a_conversation_that_was_summed_up_the_last_exchange_is_shown(cli: CliMachine) -> None:
+    script = cli.root / "long.toml"
+    script.write_text(f'turns = [{{ text = "Old." }}, {{ text = "{"word " * 3_000}" }}, {{ text = "X." }}]')
+    words = ("chat", "-a", "native", "-m", f"scripted/{script}", "--context-window", "16000")
+    assert through_pipe(cli, "before\nhello there\n/compact\n", *words)[0] == 0
+    code, out, _err = through_pipe(cli, "/quit\n", "chat", "--resume", "last")
+    assert code == 0
+    assert "hello there" in out
+    assert "word word" in out
+    assert "context compacted" in out
+    assert "Old." not in out

@@ -79,6 +79,10 @@ class Actions(Protocol):
         """Continue from before a turn; without one, list them."""
         ...
 
+    def begin_anew(self, conversation: TerminalConversation) -> None:
+        """Leave the session: what is typed next begins another one."""
+        ...
+
     def undo_compaction(self, conversation: TerminalConversation) -> None:
         """Continue from before the conversation was last summed up."""
         ...
@@ -151,10 +155,14 @@ class TerminalConversation:
 
     def follow(self, cursor: int = 0) -> None:
         """Show the session of the link, from this place of its log on."""
+        self.unfollow()
+        self._tail = self.link.tail(cursor)
+
+    def unfollow(self) -> None:
+        """Until there is another session."""
         if self._tail is not None:
             self._tail.close()
-        self._waiting, self._asking = {}, None
-        self._tail = self.link.tail(cursor)
+        self._tail, self._waiting, self._asking = None, {}, None
 
     def run(self, carry_out: Callable[[TerminalConversation, str], None]) -> None:
         """`carry_out`: does what a slash command says, or raises HarnessError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -55,6 +56,7 @@ class LocalLink:
         self.log_id = ""
         self.is_own = True
         self.setup = setup
+        self._first_folder = os.path.realpath(setup.cwd)
         self._store = store
         self._wake = wake
         self._own = OwnConversations(store, lambda: setup, wake)
@@ -68,7 +70,7 @@ class LocalLink:
         metadata = self._store.metadata(log_id)
         before = self.log_id
         if metadata.kind != "thread":
-            log_id = self._own.create(replace(self.setup, continues=log_id))
+            log_id = self._own.create(replace(self._setup_now(), continues=log_id))
         else:
             complete(self._store, log_id)  # what a process that died has asked takes no answer any more
         if before and before != log_id:
@@ -81,9 +83,28 @@ class LocalLink:
     def rewind(self, message_id: str) -> None:
         """Go on from before that message of the user, in a new session; the one so far stays. Raises HarnessError."""
         before = self.log_id
-        log_id = self._own.create(replace(self.setup, continues=before, before=message_id))
+        log_id = self._own.create(replace(self._setup_now(), continues=before, before=message_id))
         self._own.unload(before)
         self.log_id = log_id
+
+    def leave(self) -> None:
+        """Leave the session; the next command begins another one, set up as this one is now."""
+        self.setup = self._setup_now()
+        self._own.unload(self.log_id)
+        self.log_id = ""
+
+    def _setup_now(self) -> Setup:
+        """How the session is had, by now: model, mode and rights may have been changed since the chat began."""
+        from harness.clients.conversations.conversation import setup_of
+
+        if not self.log_id:
+            return self.setup
+        setup = setup_of(self._store.metadata(self.log_id))
+        if (
+            os.path.realpath(setup.cwd) != self._first_folder
+        ):  # what was said of the settings of that folder does not hold for this one
+            setup = replace(setup, folder_settings=setup.folder_settings or "none")
+        return setup
 
     def send(self, command: Command) -> None:
         if not self.log_id and isinstance(command, Configure):

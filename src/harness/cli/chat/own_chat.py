@@ -16,7 +16,7 @@ from harness.cli.chat.conversation import ChatState, TerminalConversation
 from harness.cli.chat.link import LocalLink, SocketLink
 from harness.cli.chat.slash_commands import PERMISSION_MODES, carry_out, show_undo
 from harness.cli.chat.terminal import ChatTerminal
-from harness.cli.chat.turns import last_compaction, latest_run, prompts_of
+from harness.cli.chat.turns import last_compaction, latest_exchange, prompts_of
 from harness.cli.console import (
     Console,
     can_erase,
@@ -175,7 +175,7 @@ class OwnChat:
             state.folder, state.permissions = metadata.cwd or state.folder, _stored_permissions(metadata)
         name = single_line(metadata.name or metadata.prompt)[:60]
         conversation.terminal.say(f"· continues {log_id[:8]}{f': {name}' if name else ''}")
-        conversation.follow(latest_run(store, link.log_id))
+        conversation.follow(latest_exchange(store, link.log_id))
 
     def rewind(self, conversation: TerminalConversation, turn: str) -> None:
         link, left = conversation.link, conversation.link.log_id
@@ -192,7 +192,7 @@ class OwnChat:
         message = prompts[int(turn) - 1]
         link.rewind(message.id)
         conversation.terminal.say(f"· goes on from before: {single_line(message.text)[:60]}")
-        conversation.follow(latest_run(self._store, link.log_id))
+        conversation.follow(latest_exchange(self._store, link.log_id))
         try:
             show_undo(
                 conversation,
@@ -202,6 +202,17 @@ class OwnChat:
             )
         except HarnessError as error:  # a turn that was not recorded
             conversation.terminal.say(f"· its files stay as they are: {error.message}")
+
+    def begin_anew(self, conversation: TerminalConversation) -> None:
+        link, before = conversation.link, conversation.link.log_id
+        assert isinstance(link, LocalLink)
+        background = conversation.status.background
+        link.leave()
+        conversation.unfollow()
+        ending = f"; ended: {single_line(', '.join(background))}" if background else ""
+        conversation.terminal.say(
+            f"· a new conversation; back to the one before: /resume {before[:8]}{ending}"
+        )
 
     def undo_compaction(self, conversation: TerminalConversation) -> None:
         link = conversation.link
@@ -216,7 +227,7 @@ class OwnChat:
             )
         link.rewind(found.event.run_id)
         conversation.terminal.say("· goes on with all that was said")
-        conversation.follow(latest_run(self._store, link.log_id))
+        conversation.follow(latest_exchange(self._store, link.log_id))
 
     def commands(self) -> Mapping[str, CustomCommand]:
         if self._agent.name != OWN_AGENT:
@@ -400,6 +411,10 @@ class _AttachedActions:
         del conversation, turn
         raise UsageError("this session belongs to another program", hint="go back in that one")
 
+    def begin_anew(self, conversation: TerminalConversation) -> None:
+        del conversation
+        raise UsageError("this terminal follows one session", hint="`harness chat` begins another")
+
     def undo_compaction(self, conversation: TerminalConversation) -> None:
         self.rewind(conversation, "")
 
@@ -434,7 +449,7 @@ def follow(store: FileStore, log_id: str, arguments: argparse.Namespace) -> int 
         )
         if terminal.is_interactive and not arguments.read_only:
             terminal.say(_GREETING)
-        conversation.follow(latest_run(store, log_id))
+        conversation.follow(latest_exchange(store, log_id))
         try:
             return run_with_signals(conversation)
         finally:

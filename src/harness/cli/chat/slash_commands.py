@@ -148,6 +148,14 @@ def _last_summary(conversation: TerminalConversation) -> str:
     return f"{text}\n· all of it: harness sessions show {log_id[:8]}"
 
 
+def _clear(conversation: TerminalConversation, argument: str) -> None:
+    del argument
+    _require_idle(conversation)
+    if not conversation.link.log_id:
+        raise UsageError("this conversation is new", hint="type a prompt")
+    conversation.actions.begin_anew(conversation)
+
+
 def _resume(conversation: TerminalConversation, argument: str) -> None:
     _require_idle(conversation)
     conversation.actions.resume(conversation, argument)
@@ -242,6 +250,8 @@ COMMANDS = {
         "sum up the conversation, which makes room; show the summary; go on without it",
         _compact,
     ),
+    "/clear": SlashCommand("", "begin a new conversation, as it is set up now; this one is stored", _clear),
+    "/new": SlashCommand("", "the same", _clear),
     "/resume": SlashCommand("[ID]", "list the latest sessions, or continue one", _resume),
     "/status": SlashCommand("", "agent, model, mode, permissions, folder, session, tokens", _status),
     "/undo": SlashCommand(

@@ -41,10 +41,14 @@ def last_compaction(store: Store, log_id: str) -> FoundCompaction:
     return last
 
 
-def latest_run(store: FileStore, log_id: str) -> int:
-    """Where the latest run of a conversation begins."""
-    tree, seq = RunTree(), 0
+def latest_exchange(store: FileStore, log_id: str) -> int:
+    """Where the latest run that answers a message begins, or the latest at all: nothing is said in one that sums up."""
+    tree, starts, answering = RunTree(), {"": 0}, ""
     for event in read_all(store, log_id):
-        if not tree.feed(event).depth and isinstance(event, SessionStart):
-            seq = event.seq
-    return seq
+        if tree.feed(event).depth:
+            continue
+        if isinstance(event, SessionStart):
+            starts[event.run_id] = event.seq
+        elif isinstance(event, Message) and event.role == "user" and event.run_id in starts:
+            answering = event.run_id
+    return starts[answering] if answering else max(starts.values())
