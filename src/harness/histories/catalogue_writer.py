@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -23,7 +24,7 @@ from harness.log.private_files import make_private_directory, open_private
 if TYPE_CHECKING:
     from harness.contracts.reading import Document, Reading, UsedTokens
     from harness.histories.catalogue_rows import CataloguedSession
-_VERSION = 11
+_VERSION = 12
 """A file of another version is deleted and rebuilt."""
 _TABLES = """
 CREATE TABLE sessions (
@@ -289,19 +290,15 @@ _IS_KNOWN = (
 )
 _COMMON = "SELECT other FROM copies WHERE session = ? UNION SELECT session FROM copies WHERE other = ?"
 _PARTNERS = "SELECT run, other, other_run FROM copies WHERE session = ?1 UNION SELECT other_run, session, run FROM copies WHERE other = ?1"
-_KEEP_LINKS = (
-    f"WITH partners (own, other, run) AS ({_PARTNERS})"  # noqa: S608
-    " INSERT OR IGNORE INTO copies SELECT one.other, one.run, two.other, two.run FROM partners AS one"
-    " JOIN partners AS two ON one.own = two.own AND one.other < two.other"
-)
-"""Forks of a fork are linked by it alone: when it is read again, what they have in common stays so."""
 _LINK = "INSERT OR IGNORE INTO copies VALUES (?, ?, ?, ?)"
-_OWN_CALLS = "SELECT key, run FROM calls WHERE session = ?"
+_OWN_CALLS = "SELECT * FROM calls WHERE session = ?"
+_RUNS = "SELECT run, started_ms, prompt FROM runs WHERE session = ?"
 _NUMBERED = "IN (SELECT value FROM json_each(?))"
 _UNREAD = (
     f"DELETE FROM states WHERE session {_NUMBERED}",  # noqa: S608
     f"UPDATE sessions SET read_mark = '', readings = readings + 1 WHERE NOT gone_ms AND number {_NUMBERED}",  # noqa: S608
 )
+_DELETED = f"SELECT number FROM sessions WHERE gone_ms AND number {_NUMBERED}"  # noqa: S608
 _TAKE = "UPDATE sessions SET readings = readings + 1 WHERE number = ? AND agent = ? AND session_id = ? AND readings = ?"
 _STATE = "SELECT readings, state FROM sessions LEFT JOIN states ON session = number WHERE number = ?"
 SEPARATOR = "\x1e"
@@ -311,13 +308,15 @@ SEPARATOR = "\x1e"
 class _ReadAgain(NamedTuple):
     """Of a session that is read whole again, and has calls in common with others."""
 
-    calls: dict[int, int]
-    """Those that counted in it, by their runs, and that it did not have again so far."""
+    calls: dict[int, tuple[Any, ...]]
+    """Those that counted in it, and that it did not have again so far: run, time, model, counts."""
     others: list[int]
     links: list[tuple[int, int, int]]
     """Its run, and the session and the run that have copies, as they were before."""
+    old_runs: list[tuple[int, ...]]
+    """As the table has them."""
     runs: dict[int, int]
-    """What the number of a run is now that had a call which it has again."""
+    """What the number of a run is now that it has again."""
     new_links: set[tuple[int, ...]]
     """Links that were found by reading it again."""
 
@@ -358,15 +357,32 @@ class CatalogueWriter:
         again = self._read_again.pop(session, None)
         if again is None:
             return False
-        self._connection.execute(_KEEP_LINKS, (session,))
+        now = {tuple(start): run for run, *start in self._connection.execute(_RUNS, (session,))}
+        for run, *start in again.old_runs:  # its calls may count in another session
+            if tuple(start) in now:
+                again.runs.setdefault(run, now[tuple(start)])
         self._connection.execute("DELETE FROM copies WHERE session = ? OR other = ?", (session, session))
-        old_links = ((session, again.runs[run], *other) for run, *other in again.links if run in again.runs)
-        self._connection.executemany(_LINK, {*old_links, *again.new_links})
+        self._connection.executemany(_LINK, {*_links_now(session, again), *again.new_links})
         if not again.calls:
             return False
+        self._give_to_deleted(again)
         for statement in _UNREAD:
             self._connection.execute(statement, (as_json(again.others),))
         return True
+
+    def _give_to_deleted(self, again: _ReadAgain) -> None:
+        """Those that are not in their stores any more cannot be read again."""
+        deleted = {number for (number,) in self._connection.execute(_DELETED, (as_json(again.others),))}
+        heirs = {run: other for run, *other in again.links if other[0] in deleted}
+        for key, (run, at_ms, *rest) in again.calls.items():
+            if run not in heirs:
+                continue
+            other, other_run = heirs[run]
+            values = (key, other, other_run, at_ms, *rest)
+            if self._connection.execute(_NEW_CALL, values).rowcount == 1:
+                model, *counts = rest
+                where = (other, other_run, at_ms // QUARTER_MS, model)
+                self._connection.execute(_ADD, (*where, at_ms, *counts))
 
     def state(self, session: int) -> tuple[int, bytes]:
         """How often something was entered of it, and what reading continues with."""
@@ -382,9 +398,13 @@ class CatalogueWriter:
             (session,),
         )
         if others := self._connection.execute(_COMMON, (session, session)).fetchall():
-            calls = dict(self._connection.execute(_OWN_CALLS, (session,)).fetchall())
+            own = self._connection.execute(_OWN_CALLS, (session,)).fetchall()
+            calls = {key: tuple(call) for key, _session, *call in own}
             links = self._connection.execute(_PARTNERS, (session,)).fetchall()
-            self._read_again[session] = _ReadAgain(calls, [other for (other,) in others], links, {}, set())
+            runs = self._connection.execute(_RUNS, (session,)).fetchall()
+            self._read_again[session] = _ReadAgain(
+                calls, [other for (other,) in others], links, runs, {}, set()
+            )
         for table in ("documents", "used", "states", "runs"):
             cursor = self._connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608
             if table == "used" and cursor.rowcount > 0:
@@ -440,7 +460,7 @@ class CatalogueWriter:
         rows = [(key, *values) for key, values in calls.items()]
         if (again := self._read_again.get(session)) is not None:
             had = again.calls.keys() & calls.keys()
-            again.runs.update({again.calls.pop(key): calls[key][1] for key in had})
+            again.runs.update({again.calls.pop(key)[0]: calls[key][1] for key in had})
         if is_new and self._connection.executemany(_NEW_CALL, rows).rowcount == len(rows):
             return
         cursor = self._connection.execute(
@@ -480,6 +500,18 @@ class CatalogueWriter:
             rows = self._connection.execute(_MODEL, key)
             number = self._models[key] = int(rows.fetchone()[0])
         return number
+
+
+def _links_now(session: int, again: _ReadAgain) -> Iterator[tuple[int, ...]]:
+    """The links from before. Forks of a fork may be linked by it alone: a run that it has no more they still share."""
+    partners: dict[int, list[tuple[int, int]]] = {}
+    for run, *other in again.links:
+        partners.setdefault(run, []).append((other[0], other[1]))
+    for run, others in partners.items():
+        if run in again.runs:
+            yield from ((session, again.runs[run], *other) for other in others)
+        else:
+            yield from ((*first, *second) for first, second in combinations(sorted(others), 2))
 
 
 def _plus(first: float | None, right: float | None) -> float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -145,6 +146,8 @@ class _State(ScanState, kw_only=True, omit_defaults=True):
     is_failed: bool = False
     is_interrupted: bool = False
     is_local: bool = False
+    starts: list[int] = msgspec.field(default_factory=list)
+    """When its runs began."""
     compactions: CompactionCalls = msgspec.field(default_factory=CompactionCalls)
 
 
@@ -224,7 +227,8 @@ class _ClaudeScan(FileScan[_State]):
             document.at_ms = time_of(record.timestamp)
         is_real = message.model != _SYNTHETIC
         if is_real and message.id and message.usage is not None:
-            call = runs, record.timestamp, message.model, message.usage, record.cost_usd
+            run = self._run_at(time_of(record.timestamp)) if document.file else runs
+            call = run, record.timestamp, message.model, message.usage, record.cost_usd
             self._calls[message.id] = call
         if not document.file:
             if is_real and message.usage is not None:
@@ -240,6 +244,10 @@ class _ClaudeScan(FileScan[_State]):
                 document.texts.append(block.text)
             elif block.type == "tool_use" and block.input is not None:
                 self._called(block.id, block.name, block.input, document)
+
+    def _run_at(self, at_ms: int) -> int:
+        """Files of sub-agents are read behind the whole session, and its last run may not be theirs."""
+        return max(1, bisect_right(self.state.starts, at_ms)) if at_ms else self.summary.runs
 
     def _called(self, call_id: str, name: str, tool_input: _CallInput, document: Document) -> None:
         if mark := _FILES.get(name):
@@ -285,6 +293,7 @@ class _ClaudeScan(FileScan[_State]):
         document.at_ms = document.at_ms or at_ms
         _begin_run(self.summary, record, prompt, at_ms)
         self.runs.append(StoredRun(self.summary.runs, at_ms, prompt))
+        state.starts.append(at_ms)
         state.model, state.stop_reason = "", ""
         state.is_failed = state.is_interrupted = state.is_local = False
 
