@@ -521,3 +521,22 @@ def test_of_a_conversation_that_was_summed_up_the_last_exchange_is_shown(cli: Cl
     assert "word word" in out
     assert "context compacted" in out
     assert "Old." not in out
+
+
+def test_the_servers_of_a_conversation_are_shown_and_cannot_draw(cli: CliMachine) -> None:
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+    server = Path(__file__).parents[1] / "native/tools/mcp_server.py"
+    servers = {
+        "shop": {"command": sys.executable, "args": [str(server)]},
+        "gone": {"command": "/nonexistent/\x1b[31mserver"},
+    }
+    file = cli.root / "servers.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    words = (*chat(cli, "Hi."), "--mcp", str(file))
+    code, out, _err = through_pipe(cli, "/mcp\nhello\n/mcp\n/clear\n", *words)
+    assert code == 0
+    assert "the servers start with the first prompt" in out
+    assert "shop: connected · shop__add, " in out
+    assert "gone: failed · " in out
+    assert "\x1b" not in out
+    assert "there are no MCP servers" in through_pipe(cli, "hello\n/mcp\n", *chat(cli, "Hi."))[1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -40,6 +40,9 @@ from harness.log.run_tree import RunTree
 from harness.native.additions.commands import CustomCommand
 from harness.stage import View, feed_all
 from harness.views.usage import UsageFold
+
+if TYPE_CHECKING:
+    from harness.session.mcp_servers import McpStatus
 
 PROMPT, ANSWER = "❯ ", "? "
 _SETTLED_S = 0.05
@@ -85,6 +88,10 @@ class Actions(Protocol):
 
     def undo_compaction(self, conversation: TerminalConversation) -> None:
         """Continue from before the conversation was last summed up."""
+        ...
+
+    def mcp_servers(self, conversation: TerminalConversation) -> Mapping[str, McpStatus]:
+        """Those whose tools the built-in agent has, by name."""
         ...
 
     def commands(self) -> Mapping[str, CustomCommand]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -15,6 +15,9 @@ from harness.clients.conversations.log_tail import LogTail
 from harness.clients.conversations.own_conversations import OwnConversations
 from harness.log.store import Store
 from harness.session.open_thread import complete
+
+if TYPE_CHECKING:
+    from harness.session.mcp_servers import McpStatus
 
 
 class ChatLink(Protocol):
@@ -105,6 +108,10 @@ class LocalLink:
         ):  # what was said of the settings of that folder does not hold for this one
             setup = replace(setup, folder_settings=setup.folder_settings or "none")
         return setup
+
+    def mcp_servers(self) -> dict[str, McpStatus]:
+        """Those of the built-in agent, by name. They are started with the session."""
+        return self._own.mcp_servers(self.log_id)
 
     def send(self, command: Command) -> None:
         if not self.log_id and isinstance(command, Configure):

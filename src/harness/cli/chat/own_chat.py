@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -52,6 +52,9 @@ from harness.runs.launch import find_sandbox_for
 from harness.runs.sealing import find_seal
 from harness.stage import View, ViewOptions
 from harness.views import transcript
+
+if TYPE_CHECKING:
+    from harness.session.mcp_servers import McpStatus
 
 _LISTED = 10
 
@@ -228,6 +231,17 @@ class OwnChat:
         link.rewind(found.event.run_id)
         conversation.terminal.say("· goes on with all that was said")
         conversation.follow(latest_exchange(self._store, link.log_id))
+
+    def mcp_servers(self, conversation: TerminalConversation) -> Mapping[str, McpStatus]:
+        link = conversation.link
+        assert isinstance(link, LocalLink)
+        if not link.log_id:
+            raise UsageError("the servers start with the first prompt", hint="type one")
+        if self._store.metadata(link.log_id).agent_name != OWN_AGENT:
+            raise UsageError(
+                f"{conversation.state.agent} has MCP servers of its own", hint="its own program lists them"
+            )
+        return link.mcp_servers()
 
     def commands(self) -> Mapping[str, CustomCommand]:
         if self._agent.name != OWN_AGENT:
@@ -417,6 +431,10 @@ class _AttachedActions:
 
     def undo_compaction(self, conversation: TerminalConversation) -> None:
         self.rewind(conversation, "")
+
+    def mcp_servers(self, conversation: TerminalConversation) -> Mapping[str, McpStatus]:
+        del conversation
+        raise UsageError("this session belongs to another program", hint="/mcp there shows its servers")
 
     def commands(self) -> Mapping[str, CustomCommand]:
         return {}

@@ -180,6 +180,18 @@ def _status(conversation: TerminalConversation, argument: str) -> None:
     conversation.terminal.say("\n".join(lines))
 
 
+def _mcp(conversation: TerminalConversation, argument: str) -> None:
+    del argument
+    servers = conversation.actions.mcp_servers(conversation)
+    lines = [
+        single_line(f"{name}: {server.state} · {server.problem or ', '.join(server.tools) or 'no tools'}")
+        for name, server in servers.items()
+    ]
+    conversation.terminal.say(
+        "\n".join(lines) or "there are no MCP servers; harness chat --mcp FILE brings some"
+    )
+
+
 def _undo(conversation: TerminalConversation, argument: str) -> None:
     """The first time it shows what would go; `yes` does exactly that."""
     from harness.clients.changes.undo import UndoCall, undo_of
@@ -254,6 +266,7 @@ COMMANDS = {
     "/new": SlashCommand("", "the same", _clear),
     "/resume": SlashCommand("[ID]", "list the latest sessions, or continue one", _resume),
     "/status": SlashCommand("", "agent, model, mode, permissions, folder, session, tokens", _status),
+    "/mcp": SlashCommand("", "the MCP servers of the built-in agent: their state and tools", _mcp),
     "/undo": SlashCommand(
         "[TURN|yes]", "show what a turn changed, commands included; yes takes it back", _undo
     ),

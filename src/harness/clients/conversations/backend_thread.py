@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.clients.commands import Command
 from harness.clients.conversations.backend import ConversationStatus, Setup
 from harness.clients.conversations.local_backend import LocalBackend
 from harness.log.hub import Hub
 from harness.log.store import Store
+
+if TYPE_CHECKING:
+    from harness.session.mcp_servers import McpStatus
 
 _Value = TypeVar("_Value")
 
@@ -55,6 +58,9 @@ class BackendThread:
 
     def hub(self, log_id: str) -> Hub | None:
         return self._backend.hub(log_id)
+
+    def mcp_servers(self, log_id: str) -> dict[str, McpStatus]:
+        return self._run(self._backend.mcp_servers(log_id))
 
     def close(self) -> None:
         """Stop everything that runs."""

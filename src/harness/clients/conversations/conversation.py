@@ -44,6 +44,7 @@ from harness.runs.launch import installed_two_way
 from harness.session.builtin.submit_plan import is_approved
 from harness.session.bus import Bus
 from harness.session.harness import Harness
+from harness.session.mcp_servers import McpStatus
 from harness.session.signals import File, contents, is_text, split
 from harness.session.user_message import UserMessage
 from harness.session.workspaces import WorkspaceConfig
@@ -180,6 +181,10 @@ class HostedConversation:
                 {"id": grant.id, "label": grant.label} for grant in session.permissions.list_grants()
             ),
         )
+
+    def mcp_servers(self) -> dict[str, McpStatus]:
+        """Those of the built-in agent, by name; a program has its own."""
+        return self._harness.mcp.status()
 
     async def submit(self, command: Submit) -> None:
         if (focus := self._wanted_summary(command.prompt)) is not None:

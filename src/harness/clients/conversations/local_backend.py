@@ -25,6 +25,7 @@ from harness.log.query import waits
 from harness.log.run_tree import RunTree
 from harness.log.store import Fork, Metadata, Store, read_all
 from harness.session.bus import Bus
+from harness.session.mcp_servers import McpStatus
 from harness.session.open_thread import complete
 
 _NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
@@ -199,6 +200,10 @@ class LocalBackend:
             can_answer=is_free,
             can_branch=is_free and metadata.agent_name == OWN_AGENT,
         )
+
+    async def mcp_servers(self, log_id: str) -> dict[str, McpStatus]:
+        """Those of the built-in agent, by name: of a conversation at rest, which is then loaded, as well."""
+        return (await self._conversation(log_id)).mcp_servers()
 
     def hub(self, log_id: str) -> Hub | None:
         conversation = self._open.get(log_id)

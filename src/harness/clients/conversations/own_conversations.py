@@ -15,6 +15,7 @@ from harness.log.store import Store
 
 if TYPE_CHECKING:
     from harness.clients.conversations.backend_thread import BackendThread
+    from harness.session.mcp_servers import McpStatus
 
 
 class OwnConversations:
@@ -81,6 +82,10 @@ class OwnConversations:
     def hub(self, log_id: str) -> Hub | None:
         """The hub that writes its log, while it is loaded."""
         return self._backend_thread.hub(log_id) if self._backend_thread is not None else None
+
+    def mcp_servers(self, log_id: str) -> dict[str, McpStatus]:
+        """Those of the built-in agent, by name."""
+        return self._backend().mcp_servers(log_id)
 
     def close(self) -> None:
         """Stop everything that runs."""
