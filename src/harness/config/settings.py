@@ -204,13 +204,6 @@ TABLE = (
         ["packages.example.org"],
     ),
     Setting(
-        "gateway.models.<asked>",
-        "text",
-        "user",
-        "Which model answers, through a gateway, where an agent asks for one whose name fits this pattern: PROVIDER/NAME.",
-        "ollama/qwen3",
-    ),
-    Setting(
         "gateway.bodies",
         "text",
         "user",
@@ -218,6 +211,13 @@ TABLE = (
         "none",
         default="all",
         choices=("all", "none"),
+    ),
+    Setting(
+        "gateway.models.<asked>",
+        "text",
+        "user",
+        "Which model answers, through a gateway, where an agent asks for one whose name fits this pattern: PROVIDER/NAME.",
+        "ollama/qwen3",
     ),
     Setting(
         "notify.urls",

@@ -289,7 +289,10 @@ _IS_KNOWN = (
     f"SELECT {' OR '.join(f'EXISTS (SELECT 1 FROM {table} WHERE session = ?)' for table in _TABLES_OF_ONE)}"  # noqa: S608
 )
 _COMMON = "SELECT other FROM copies WHERE session = ? UNION SELECT session FROM copies WHERE other = ?"
-_PARTNERS = "SELECT run, other, other_run FROM copies WHERE session = ?1 UNION SELECT other_run, session, run FROM copies WHERE other = ?1"
+_PARTNERS = (
+    "SELECT run, other, other_run FROM copies WHERE session = ?"
+    " UNION SELECT other_run, session, run FROM copies WHERE other = ?"
+)
 _LINK = "INSERT OR IGNORE INTO copies VALUES (?, ?, ?, ?)"
 _OWN_CALLS = "SELECT * FROM calls WHERE session = ?"
 _RUNS = "SELECT run, started_ms, prompt FROM runs WHERE session = ?"
@@ -400,7 +403,7 @@ class CatalogueWriter:
         if others := self._connection.execute(_COMMON, (session, session)).fetchall():
             own = self._connection.execute(_OWN_CALLS, (session,)).fetchall()
             calls = {key: tuple(call) for key, _session, *call in own}
-            links = self._connection.execute(_PARTNERS, (session,)).fetchall()
+            links = self._connection.execute(_PARTNERS, (session, session)).fetchall()
             runs = self._connection.execute(_RUNS, (session,)).fetchall()
             self._read_again[session] = _ReadAgain(
                 calls, [other for (other,) in others], links, runs, {}, set()

@@ -9,7 +9,6 @@ A run that reaches a limit ends without a result: stderr says why.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -126,10 +125,11 @@ _ASK = f"{_FOLDER}ask.json"
 """By which it asks also about commands that it takes for reading."""
 _READ = f"{_FOLDER}read.json"
 """For a run that only reads."""
-_PLACES = {
-    "darwin": "/Library/Application Support/QwenCode/settings.json",
-    "win32": "C:\\ProgramData\\qwen-code\\settings.json",
-}
+_OF_THE_MACHINE = (
+    "/etc/qwen-code/settings.json",
+    "/Library/Application Support/QwenCode/settings.json",
+)
+"""Where Linux and macOS have its settings; on each the other's is not there."""
 
 
 def _held_by(file: str) -> HeldSettings:
@@ -137,7 +137,7 @@ def _held_by(file: str) -> HeldSettings:
     return HeldSettings(
         file=file,
         over=_over,
-        theirs=(_PLACES.get(sys.platform, "/etc/qwen-code/settings.json"),),
+        theirs=_OF_THE_MACHINE,
         variable="QWEN_CODE_SYSTEM_SETTINGS_PATH",
         beside={"QWEN_CODE_SYSTEM_DEFAULTS_PATH": "system-defaults.json"},
     )
@@ -486,8 +486,7 @@ def acp_command(request: Request, version: Version) -> CommandLine:
 
 _TRUSTING = TrustingSettings(
     files=(
-        *_PLACES.values(),
-        "/etc/qwen-code/settings.json",
+        *_OF_THE_MACHINE,
         "$QWEN_CODE_SYSTEM_SETTINGS_PATH",
         "~/.qwen/settings.json",
         ".qwen/settings.json",

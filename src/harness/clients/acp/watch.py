@@ -17,6 +17,7 @@ from harness.log.store import Store
 
 _MOST_OWN = 16
 _LAST_LOOK_S = 1.0
+_EACH_LOOK_S = 1.0
 
 
 class WatchListener(NamedTuple):
@@ -128,6 +129,7 @@ class SessionWatch:
             self._tail.close()
         if self.turn is not None:
             self.turn.fail("the session was closed")
+            self.turn = None
 
     def _wake(self) -> None:
         """From any thread."""
@@ -158,6 +160,7 @@ class SessionWatch:
         turn = self.turn
         if turn is not None and not turn.run_id and self._fold.is_top(event):
             turn.run_id = event.run_id
+            self._loop.call_later(_EACH_LOOK_S, self._look, turn)
         if turn is not None and isinstance(event, Error) and turn.run_id in ("", event.run_id):
             turn.trouble = event.message
         is_open = self._fold.open_questions
@@ -176,6 +179,12 @@ class SessionWatch:
             return False
         self._own_prompts.remove(text)
         return True
+
+    def _look(self, turn: PromptTurn) -> None:
+        """Now and then: a process that is killed in silence changes no file, so nobody is woken by its end."""
+        if self.turn is turn:
+            self._check_turn()
+            self._loop.call_later(_EACH_LOOK_S, self._look, turn)
 
     def _check_turn(self) -> None:
         """A prompt whose run never began, or whose writer died, is answered too."""
