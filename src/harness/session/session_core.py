@@ -214,12 +214,15 @@ class SessionCore:
             metadata.agent_sessions = [*metadata.agent_sessions, *new]
         elif metadata.activity == facts.activity:
             return
+        was_at_rest = not metadata.activity
         metadata.activity, thread.last_summary = facts.activity, None
         if not metadata.activity:
             metadata.outcome = facts.last_outcome
             if self.runs.is_running:
                 self._sum_up(thread)  # in the same write; `after_run` looks whether that was all
-        if metadata.activity == "running" and self.runs.is_running:
-            thread.save_soon()  # whoever waits for the first event does not wait for a file
+        if was_at_rest and metadata.activity == "running" and self.runs.is_running:
+            # Whoever waits for the first event does not wait for a file. What was answered is written at once: if this
+            # process dies, others must not believe that it still asks.
+            thread.save_soon()
         else:
             thread.save()
