@@ -553,23 +553,25 @@ test("a tab whose old key is refused late keeps what another tab was given meanw
   const { page, context } = await openPage(browser, origin);
   await page.goto(await server.command("--link"));
   await page.waitForSelector(".home");
-  const [asked, released] = [Promise.withResolvers(), Promise.withResolvers()];
+  let ask, release;
+  const asked = new Promise((resolve) => (ask = resolve));
+  const released = new Promise((resolve) => (release = resolve));
   await page.route("**/api/login", async (route) => {
     const response = await route.fetch();
     if (route.request().method() === "POST") {
-      asked.resolve();
-      await released.promise;
+      ask();
+      await released;
     }
     await route.fulfill({ response });
   });
   const refused = page.waitForResponse((response) => response.url().endsWith("/api/login") && response.status() === 401);
   await server.command("--logout");
-  await asked.promise;
+  await asked;
   const again = await context.newPage();
   await again.goto(await server.command("--link"));
   await again.waitForSelector(".home");
   const given = await again.evaluate(() => localStorage.getItem("harness.credential"));
-  released.resolve();
+  release();
   await (await refused).finished();
   await page.evaluate(() => fetch("api/server").then(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))));
   assert.equal(await page.locator(".logged-out").count(), 0);

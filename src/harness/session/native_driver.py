@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class NativeDriver:
     """The built-in loop, in the event loop of the caller, on the thread's log."""
 
-    capabilities = frozenset(
+    capabilities: frozenset[str] = frozenset(
         (
             "steer",
             "approve",
@@ -77,7 +77,7 @@ class NativeDriver:
         """Of the run under way."""
         self._around: Any = None
         """Made once: it remembers what files were like before."""
-        self.agent_name = OWN_AGENT
+        self.agent_name: str = OWN_AGENT
 
     @property
     def conversation(self) -> AgentConversation:

@@ -138,7 +138,7 @@ class CommandDriver:
         """Its sessions end with its process: then it is told what was said."""
         self._early: dict[str, RelayReply] | None = None
         """While a run is being started: answers to what it has already asked."""
-        self.agent_name = agent.name
+        self.agent_name: str = agent.name
         self._supported: frozenset[str] = frozenset()
         self._is_two_way = self._takes_schema = False
         with suppress(HarnessError):  # an unknown agent is reported when it is first used

@@ -92,7 +92,8 @@ class RunHooks:
         guards: GuardRunner,
     ) -> None:
         self._log, self._settings, self._drivers = log, settings, drivers
-        self._runs, self._threads, self.guards = runs, threads, guards
+        self._runs, self._threads = runs, threads
+        self.guards: GuardRunner = guards
         self.host: SessionHost = SessionHost(log, settings, drivers, runs, self)
         self.goals: Goals = Goals(self.host, thread_judge(self.host, settings.permissions))
         inbox = NotificationInbox(SessionInboxHost(log, settings, drivers, runs, self))

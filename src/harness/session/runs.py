@@ -89,7 +89,8 @@ class Runs:
         after_run: Callable[[], Awaitable[object]],
     ) -> None:
         """`after_run`: what a session saves after each run."""
-        self._log, self._settings, self._drivers, self.guards = log, settings, drivers, guards
+        self._log, self._settings, self._drivers = log, settings, drivers
+        self.guards: MessageGuards = guards
         self._ensure_thread, self._after_run = ensure_thread, after_run
         self.parking: Parking = Parking(
             facts=lambda: log.bus.fold.facts.limits,

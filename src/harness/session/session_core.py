@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.contracts.request import REMOTE_AGENT
@@ -45,9 +46,11 @@ class SessionCore:
             quiet=QUIET if harness.pubsub is None else (),
             answers=self.answers,
         )
-        log = self.log = ThreadLog(harness, self.bus)
-        self.append, self.append_all = log.append, log.append_all
-        settings = self.settings = SessionSettings(
+        self.log: ThreadLog = ThreadLog(harness, self.bus)
+        log = self.log
+        self.append: Callable[[Event], Event] = log.append
+        self.append_all: Callable[..., Sequence[Event]] = log.append_all
+        self.settings: SessionSettings = SessionSettings(
             harness,
             log,
             Identity(resource_id, session_id),
@@ -55,6 +58,7 @@ class SessionCore:
             stop=lambda: self.runs.abort(pauses_queue=False),
             memory=lambda: self.hooks.memory,
         )
+        settings = self.settings
         self.bus.fold.knows(settings.state.stored())
         self.drivers: Drivers = Drivers(log, settings, self._new_loop, self._new_program)
         log.flush = self.drivers.flush

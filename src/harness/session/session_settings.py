@@ -63,7 +63,9 @@ class SessionSettings:
         memory: Callable[[], UsualMemory],
     ) -> None:
         """`stop`: stop the current run."""
-        self.harness, self.identity, self.cwd = harness, identity, cwd
+        self.harness: HarnessParts = harness
+        self.identity: Identity = identity
+        self.cwd: str = cwd
         self._workspace: Workspace | None = None
         """The workspace that a factory made for this session."""
         self.state: SessionState[dict[str, Any]] = SessionState(
