@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from harness.contracts.model import Ask
+from harness.contracts.model import Ask, Model
 from harness.events import Event, Message, StepEnd, TextDelta, Usage, UsageDelta
 from harness.native.tools.function_tool import tool
 
@@ -42,15 +42,14 @@ class Talker:
 class Later:
     """Says one word to the first message, and is another model from then on."""
 
-    def __init__(self, model: object) -> None:
-        self.name: str = model.name  # type: ignore[attr-defined]
+    def __init__(self, model: Model) -> None:
+        self.name: str = model.name
         self._model, self._has_spoken = model, False
 
     def answer(self, ask: Ask) -> AsyncIterator[Event]:
-        model: object = self._model if self._has_spoken else Talker(1, 1)
+        model = self._model if self._has_spoken else Talker(1, 1)
         self._has_spoken = True
-        answer: AsyncIterator[Event] = model.answer(ask)  # type: ignore[attr-defined]
-        return answer
+        return model.answer(ask)
 
 
 class Caller:

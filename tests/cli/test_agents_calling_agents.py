@@ -14,7 +14,7 @@ from harness.events import ToolEnd
 from harness.log.store import read_all
 from harness.log.stores.files import FileStore
 
-pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+pytest.importorskip("mcp", reason="the extra `mcp` is not installed: pip install mcp")
 
 
 def test_agents_that_call_each_other_end_by_the_limit(tmp_path: Path) -> None:

@@ -524,7 +524,7 @@ def test_of_a_conversation_that_was_summed_up_the_last_exchange_is_shown(cli: Cl
 
 
 def test_the_servers_of_a_conversation_are_shown_and_cannot_draw(cli: CliMachine) -> None:
-    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed: pip install mcp")
     server = Path(__file__).parents[1] / "native/tools/mcp_server.py"
     servers = {
         "shop": {"command": sys.executable, "args": [str(server)]},

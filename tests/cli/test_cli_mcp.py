@@ -16,9 +16,9 @@ import pytest
 from acp_editor import environment_of
 from harness.clients.mcp.tools import TOOLS
 
-mcp = pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
-types = pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
-client_module = pytest.importorskip("mcp.client", reason="the extra `mcp` is not installed")
+mcp = pytest.importorskip("mcp", reason="the extra `mcp` is not installed: pip install mcp")
+types = pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed: pip install mcp")
+client_module = pytest.importorskip("mcp.client", reason="the extra `mcp` is not installed: pip install mcp")
 
 SCRIPT = """
 turns = [

@@ -349,7 +349,7 @@ class SessionPermissions:
             intrinsic = category_of(tool)
             category = intrinsic if intrinsic in _CATEGORIES else None
             # By their classes: `isinstance` of a protocol takes 5 µs, and each message asks for every tool.
-            inner = tool.tool if Renamed in type(tool).__mro__ else tool  # type: ignore[attr-defined]
+            inner = cast("Renamed", tool).tool if Renamed in type(tool).__mro__ else tool
             module = type(inner).__module__
             is_built_in = module.startswith(_BUILT_IN) and module != _OF_APPLICATIONS
             tool_class = ToolClass(
